@@ -598,10 +598,12 @@ let folders: [[Target]] = [
                     crypto,
                 ],
                 path: "Tests/Measuring/LedgerFiller"),
+            /// A worker process at the other end of a socket pair.
+            .target(name: "WorkerLink", dependencies: ["CLinux", "WorkerProtocol"]),
             /// The cost of the worker's process boundary.
             .executableTarget(
                 name: "boundary-price",
-                dependencies: ["Locks", "CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
+                dependencies: ["Locks", "HSMWorker", "ProductVersion", "TestSupport", "WorkerLink", "WorkerProtocol"],
                 path: "Tests/Measuring/BoundaryPrice"),
             /// An HSM token and a ledger with many keys.
             .executableTarget(

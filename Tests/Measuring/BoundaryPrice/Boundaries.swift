@@ -1,8 +1,8 @@
-import CLinux
 import Foundation
 import Glibc
 import HSMWorker
 import Locks
+import WorkerLink
 import WorkerProtocol
 
 /// Restores keys within this process, in two ways: through a queue between threads, or directly in each session's
@@ -118,56 +118,7 @@ private final class Handover<Element>: @unchecked Sendable {
     }
 }
 
-/// A worker process at the other end of a socket pair. One thread keeps as many calls under way as the daemon does.
-final class WorkerProcess {
-    let identifier: pid_t
-    private let socket: Int32
-    private var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
-    private var input = [UInt8](repeating: 0, count: 64 * 1024)
-
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
-
-    /// Starts a worker.
-    ///
-    /// - Parameter program: the path of `paytokend-hsm`, which inherits SOFTHSM2_CONF from this process.
-    init(program: String) throws {
-        let executable = unsafe paytokend_open_executable(program)
-        guard executable >= 0 else { throw Failure(description: "\(program) cannot be opened") }
-        defer { close(executable) }
-        var variables: [UnsafeMutablePointer<CChar>?] = unsafe []
-        if let conf = unsafe getenv("SOFTHSM2_CONF") {
-            unsafe variables.append(strdup("SOFTHSM2_CONF=" + String(cString: conf)))
-        }
-        unsafe variables.append(nil)
-        var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [strdup("paytokend-hsm"), nil]
-        var (process, socket): (pid_t, Int32) = (0, -1)
-        guard unsafe paytokend_spawn(executable, &arguments, &variables, &process, &socket, nil) == 0 else {
-            throw Failure(description: "\(program) cannot be started")
-        }
-        (identifier, self.socket) = (process, socket)
-        _ = fcntl(socket, F_SETFL, 0)
-    }
-
-    /// Opens the HSM token, and generates a merchant's key in it.
-    /// - Returns: the key's SubjectPublicKeyInfo in DER.
-    func open(_ opening: HSMTokenOpening) throws -> [UInt8] {
-        let opened = try call(.open(opening))
-        guard case .opened = opened else { throw Failure(description: "the token was not opened: \(opened)") }
-        let made = try call(.generateKey(KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)))
-        guard case .generatedKey(let key) = made else { throw Failure(description: "no key was made: \(made)") }
-        return key.subjectPublicKeyInfo
-    }
-
-    private func call(_ request: WorkerRequest) throws -> WorkerAnswer {
-        try write(request.encoded(identifier: 1))
-        while true {
-            if let frame = try decoder.next() { return try WorkerAnswer(frame) }
-            try read()
-        }
-    }
-
+extension WorkerProcess {
     /// Makes calls until `end`, and keeps `inFlight` of them under way.
     ///
     /// - Returns: the number of answers, all of them right.
@@ -183,9 +134,9 @@ final class WorkerProcess {
             output.removeAll(keepingCapacity: true)
             try read()
             let goesOn = ContinuousClock.now < end
-            while let frame = try decoder.next() {
+            while let frame = try readFrame() {
                 guard work.isRight(try WorkerAnswer(frame), Int(frame.identifier)) else {
-                    throw Failure(description: "a wrong answer from the worker")
+                    throw Failure("a wrong answer from the worker")
                 }
                 answered += 1
                 guard goesOn else { continue }
@@ -194,22 +145,5 @@ final class WorkerProcess {
             }
         }
         return answered
-    }
-
-    private func read() throws {
-        let count = unsafe Glibc.read(socket, &input, input.count)
-        guard count > 0 else { throw Failure(description: "the worker ended") }
-        decoder.append(input.prefix(count))
-    }
-
-    private func write(_ bytes: [UInt8]) throws {
-        var written = 0
-        while written < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { buffer in
-                unsafe Glibc.write(socket, buffer.baseAddress.unsafelyUnwrapped + written, buffer.count - written)
-            }
-            guard count > 0 else { throw Failure(description: "the worker takes no more") }
-            written += count
-        }
     }
 }

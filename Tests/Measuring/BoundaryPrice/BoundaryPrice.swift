@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import ProductVersion
 import TestSupport
+import WorkerLink
 import WorkerProtocol
 
 /// Measures the cost of the boundary between the daemon's process and its worker. It restores keys in three ways in
@@ -28,7 +29,9 @@ struct BoundaryPrice {
             pinFile: arguments[3], sessions: sessions, initializationString: "", allowExtractableSecret: true)
         do {
             let worker = try WorkerProcess(program: arguments[4])
-            let work = try Work(key: worker.open(opening))
+            _ = try worker.open(opening)
+            let work = try Work(
+                key: worker.generateKey(KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)))
             let within = try WithinProcess(opening)
             let inFlight = Int(sessions) * 8
             for _ in 0..<rounds {
