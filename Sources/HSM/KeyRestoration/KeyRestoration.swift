@@ -78,8 +78,10 @@ public enum OAEP {
                     message.baseAddress?.assumingMemoryBound(to: UInt8.self), message.count)
             }
         }
+        // The rest of the buffer is wiped in either case. Wiping it only for a message would take time that shows a
+        // correct padding.
+        message.shrink(to: max(0, Int(count)))
         guard count >= 0 else { throw RestorationFailure() }
-        message.shrink(to: Int(count))
         return message
     }
 }
