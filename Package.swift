@@ -605,6 +605,14 @@ let folders: [[Target]] = [
                 name: "boundary-price",
                 dependencies: ["Locks", "HSMWorker", "ProductVersion", "TestSupport", "WorkerLink", "WorkerProtocol"],
                 path: "Tests/Measuring/BoundaryPrice"),
+            /// The times that scripts/timing compares.
+            .executableTarget(
+                name: "timing-probe",
+                dependencies: [
+                    "KeyRestoration", "KeyTypes", "ProductVersion", "SecretMemory", "TestSupport", "WorkerLink",
+                    "WorkerProtocol", arguments, crypto,
+                ],
+                path: "Tests/Measuring/TimingProbe"),
             /// An HSM token and a ledger with many keys.
             .executableTarget(
                 name: "key-filler",

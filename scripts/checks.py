@@ -30,7 +30,7 @@ CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/test-restore", "--skip-build"], ["scripts/test-database-upgrade", "--skip-build"],
           ["scripts/test-install", "--if-possible"], ["scripts/test-install", "--if-possible", "--release", "trixie"],
           ["scripts/test-images", "--if-possible"],
-          ["scripts/bench", "--short", "--debug", "--skip-build"]]
+          ["scripts/bench", "--short", "--debug", "--skip-build"], ["scripts/timing", "--short", "--debug", "--skip-build"]]
 # Suites that run many programs. They run alone, because on two cores they would otherwise wait for hundreds of other tests.
 ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]
