@@ -101,6 +101,11 @@ struct UpgradeRound: Sendable, CustomStringConvertible {
         return (meta ?? table).flatMap { Int($0.replacing("restored-", with: "")) }
     }
 
+    /// The number of events of an uninterrupted run with this version or, in its first round, with the version before.
+    private func knownEvents(_ name: String) -> Int? {
+        events["\(name) \(version)"] ?? events["\(name) \(version - 1)"]
+    }
+
     /// Returns the number of an event, often one of the last, when the upgrade is committed.
     private static func event(of known: Int, _ random: inout RandomValues) -> Int {
         random.isTrue(percent: 40) ? random.count(max(1, known - 6)...known + 3) : random.count(1...known)
@@ -110,12 +115,12 @@ struct UpgradeRound: Sendable, CustomStringConvertible {
     private func interrupted(
         _ store: UpgradedStore, _ random: inout RandomValues, _ figures: inout UpgradeFigures
     ) async throws -> UpgradedStore.Outcome {
-        let known = events["\(kind.rawValue) \(version)"] ?? 40
+        let known = knownEvents(kind.rawValue) ?? 40
         let places: [Interruptions.Place] =
             kind.engine == .sqlite ? [.before, .amid, .after] : [.before, .amid, .after, .stop]
         let point = Interruptions.Point(event: Self.event(of: known, &random), place: random.any(of: places))
         figures.runs += 1
-        let endsServer = random.isTrue(percent: 30)
+        let endsServer = random.isTrue(percent: 50)
         var wasStopped = false
         let outcome = try await store.upgrade(until: point) {
             guard case .database(let server, let name, _) = store.place else { return }
@@ -200,7 +205,7 @@ struct UpgradeRound: Sendable, CustomStringConvertible {
     ) async throws {
         guard case .file(let copy) = backup.place else { return }
         let target = try UpgradedFilePlace()
-        let known = events["restore \(version)"] ?? 60
+        let known = knownEvents("restore") ?? 60
         for isLast in [false, false, true] {
             let point =
                 isLast
