@@ -17,8 +17,10 @@ struct Sampler {
     let seed: UInt64
     /// The rounds before the measurement, in which caches fill.
     private var warmUp: Int { min(48, rounds / 2) }
-    /// Welch's t that the delay should cause.
-    private static let plantedStatistic = 16.0
+    /// The times from which the delay is computed.
+    private static let recent = 48
+    /// Welch's t that the delay should cause: more if there are few rounds, whose spread is not known well.
+    private var plantedStatistic: Double { 16 + 400 / Double(rounds) }
 
     /// Measures `answer`, and prints the times. All inputs are made before the first measurement.
     ///
@@ -46,7 +48,7 @@ struct Sampler {
         var answers = all.map { _ in [String: Int]() }
         for (round, inputs) in inputs.enumerated() {
             order.shuffle(using: &generator)
-            if round % 16 == 0 { delay = self.delay(times[controlPlace].suffix(warmUp)) }
+            if round % 4 == 0 { delay = self.delay(times[controlPlace].suffix(Self.recent)) }
             for place in order {
                 guard let input = inputs[place] else { continue }
                 let began = ContinuousClock.now
@@ -68,9 +70,9 @@ struct Sampler {
     /// deviations.
     private func delay(_ recent: ArraySlice<Int64>) -> Duration {
         let ordered = recent.sorted()
-        guard ordered.count >= 10 else { return .zero }
+        guard ordered.count >= 8 else { return .zero }
         let spread = Double(ordered[ordered.count * 9 / 10] - ordered[ordered.count / 10]) / 2.563
-        return .nanoseconds(Int64(spread * Self.plantedStatistic * (2 / Double(rounds)).squareRoot()) + 1)
+        return .nanoseconds(Int64(spread * plantedStatistic * (2 / Double(rounds)).squareRoot()) + 1)
     }
 
     private static func spin(_ delay: Duration) {
