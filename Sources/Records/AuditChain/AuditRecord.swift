@@ -266,6 +266,7 @@ struct RecordFrame {
     /// The line's bytes before `,"hash":`.
     let body: ArraySlice<UInt8>
     let hash: AuditDigest
+    private let timeStart: Int
     /// The index in the line at which the time ends.
     private let timeEnd: Int
 
@@ -282,7 +283,7 @@ struct RecordFrame {
         guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordStart(),
             line.count - Self.tailLength >= scanner.position
         else { return nil }
-        let timeStart = scanner.position
+        timeStart = scanner.position
         let end = line.count - Self.tailLength
         scanner.skip(to: end)
         guard scanner.take(Self.beforeHash), let hash = scanner.digest(), scanner.take(Self.afterHash) else {
@@ -294,6 +295,9 @@ struct RecordFrame {
         self.body = line[..<end]
         self.hash = hash
     }
+
+    /// The record's time; nil if it does not have the form of records. The chain does not need it.
+    var time: AuditTime? { AuditTime(stored: String(decoding: body[timeStart..<timeEnd], as: UTF8.self)) }
 
     /// The text after a line's time that identifies an event. A reader creates it once and compares all lines with it.
     struct EventMark {

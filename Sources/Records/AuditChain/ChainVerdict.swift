@@ -51,6 +51,8 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let sealedAt: AuditTime?
     /// The keyIds of the keys that signed the chain's checkpoints.
     public let signers: Set<AuditDigest>
+    /// The checkpoints that came later than the schedule requires.
+    public let lateSeals: LateSeals
     /// True if the record's end is known from a checkpoint that was stored elsewhere, or because a daemon returned the
     /// records. Otherwise later records may have been removed.
     public let endIsKnown: Bool
@@ -72,6 +74,54 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
             return "unsealed: node \(node.name), \(extent), \(unsealed) after record \(sealed) not sealed"
         }
         return "intact: node \(node.name), \(extent), sealed at \(sealedAt.text)"
+    }
+}
+
+/// The checkpoints of a chain that came late, by the times of the host's clock. They are no fault: an HSM token may have
+/// been away. If an attacker deletes a checkpoint, the next one comes late too.
+public struct LateSeals: Sendable, Equatable {
+    /// Records from `first` to `last` that were sealed together, with the times of the first one and of the checkpoint.
+    public struct Interval: Sendable, Equatable {
+        public let first: Int
+        public let last: Int
+        public let from: AuditTime
+        public let to: AuditTime
+
+        fileprivate var milliseconds: Int64 { to.milliseconds - from.milliseconds }
+    }
+
+    /// The time after which a checkpoint is late: twice the age at which it is due (``CheckpointSchedule``), since the
+    /// HSM token needs time to sign.
+    public static let limit = CheckpointSchedule<ContinuousClock.Instant>.maximumAge * 2
+    static let maximumNamed = 5
+
+    public private(set) var count = 0
+    /// The longest intervals, at most ``maximumNamed``, the longest first.
+    public private(set) var longest: [Interval] = []
+
+    mutating func add(first: Int, from: AuditTime, last: Int, to: AuditTime) {
+        let interval = Interval(first: first, last: last, from: from, to: to)
+        guard Duration.milliseconds(interval.milliseconds) > Self.limit else { return }
+        count += 1
+        let place = longest.firstIndex { $0.milliseconds < interval.milliseconds } ?? longest.count
+        longest.insert(interval, at: place)
+        longest = Array(longest.prefix(Self.maximumNamed))
+    }
+
+}
+
+extension ChainRange {
+    /// A line for each of the longest times of ``lateSeals``, and one with the number of the others.
+    /// `scripts/verify-audit` prints the same text.
+    public var lateSealLines: [String] {
+        let named = lateSeals.longest.map { interval in
+            let seconds = interval.milliseconds / 1000
+            let time = [seconds / 60 % 60, seconds % 60].map { $0 < 10 ? ":0\($0)" : ":\($0)" }.joined()
+            return "late: node \(node.name), records \(interval.first) to \(interval.last) were not sealed from "
+                + "\(interval.from.text) to \(interval.to.text), \(seconds / 3600)\(time)"
+        }
+        let others = lateSeals.count - lateSeals.longest.count
+        return named + (others > 0 ? ["late: node \(node.name), \(others) shorter times"] : [])
     }
 }
 

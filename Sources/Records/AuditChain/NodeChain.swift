@@ -46,6 +46,9 @@ struct NodeChain: Sendable {
     /// The keyIds of the keys that signed the chain's checkpoints. If signatures are checked, there are at most as many
     /// as given keys.
     private var signers: Set<AuditDigest> = []
+    /// The first record that no checkpoint seals yet, with its time.
+    private var waiting: (sequence: Int, time: AuditTime)?
+    private var lateSeals = LateSeals()
     /// The fault to report if the chain begins with a checkpoint and no sealed record names an archive that ends there.
     private(set) var unexplained: ChainBreak?
     /// The keys that are named as trusted in records that no checkpoint seals yet.
@@ -115,6 +118,7 @@ struct NodeChain: Sendable {
         guard AuditDigest.following(hash, body: frame.body) == frame.hash else { throw .changed }
         if differsFromHead(frame.sequence, frame.hash) { throw .differsFromHead }
         (last, hash) = (frame.sequence, frame.hash)
+        if waiting == nil { waiting = frame.time.map { (frame.sequence, $0) } }
     }
 
     private mutating func seal(_ checkpoint: Checkpoint, isFull: Bool, number: Int) throws(ChainFault) {
@@ -135,6 +139,8 @@ struct NodeChain: Sendable {
         if differsFromHead(sequence, checkpoint.hash) { throw .differsFromHead }
         (sealed, sealedAt) = (sequence, checkpoint.time)
         signers.insert(checkpoint.keyId)
+        if let waiting { lateSeals.add(first: waiting.sequence, from: waiting.time, last: last, to: checkpoint.time) }
+        waiting = nil
         guard !unsealedArchives.isEmpty else { return }
         if unsealedArchives.contains(where: { $0.last == start && $0.hash == startHash }) { unexplained = nil }
         archives = (archives + unsealedArchives).suffix(Self.maximumArchives)
@@ -196,7 +202,7 @@ struct NodeChain: Sendable {
         start.map {
             ChainRange(
                 node: node, start: $0, last: last, sealed: sealed, sealedAt: sealedAt, signers: signers,
-                endIsKnown: isLive || !heads.isEmpty)
+                lateSeals: lateSeals, endIsKnown: isLive || !heads.isEmpty)
         }
     }
 }

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import TestSupport
 import Testing
@@ -41,6 +42,36 @@ struct VerifierScriptTests {
         // The export is cut off at the previous audit checkpoint.
         let cut = try await run(["-", other], input: Array(chain.lines.prefix(4)).export)
         #expect(cut.output.hasPrefix("intact: node a, records 1 to 3, ") && cut.status == 2, "\(cut)")
+    }
+
+    @Test("names records that were sealed late, such as after a removed seal, as the program does")
+    func lateSeals() async throws {
+        let signer = try CheckpointSigner()
+        let chain = try await SyntheticChain(node: "a", records: 2000, checkpointEvery: 100, signer: signer)
+        let removed: Set = [100, 400, 500, 800, 1000, 1200, 1500, 1700]
+        let lines = chain.lines.filter {
+            SignedCheckpoint(line: $0).map { !removed.contains($0.checkpoint.sequence) } ?? true
+        }
+        func late(_ first: Int, _ last: Int, _ duration: String) -> String {
+            "late: node a, records \(first) to \(last) were not sealed from \(SyntheticChain.time(first).text) to "
+                + "\(SyntheticChain.time(last).text), \(duration)"
+        }
+        let expected = [
+            late(301, 600, "0:04:59"), late(1, 200, "0:03:19"), late(701, 900, "0:03:19"), late(901, 1100, "0:03:19"),
+            late(1101, 1300, "0:03:19"), "late: node a, 2 shorter times",
+        ]
+        let directory = try FreshDirectory()
+        let key = try directory.write(signer.publicKey.pem, to: "key.pem")
+        for (lines, expected) in [(lines, expected), (chain.lines, [])] {
+            let result = try await run(["-", key], input: lines.export)
+            #expect(result.status == 2 && result.output.hasPrefix("intact: node a, records 1 to 2000, "), "\(result)")
+            let named = result.error.split(separator: "\n").map(String.init).filter { $0.hasPrefix("late: ") }
+            #expect(named == expected)
+            var verifier = ChainVerifier(keys: CheckpointKeys([signer.publicKey]))
+            for line in lines { verifier.consume(line: line) }
+            guard case .intact(let ranges) = verifier.verdict() else { throw Missing() }
+            #expect(ranges.flatMap(\.lateSealLines) == expected)
+        }
     }
 
     @Test("exits 1 for an export without a seal, or a broken one")

@@ -253,6 +253,7 @@ enum VerdictJSON {
         writer.member("last", range.last)
         writer.member("sealed", range.sealed)
         writer.member("sealedAt", range.sealedAt?.text)
+        if range.lateSeals.count > 0 { writer.member("lateSeals", range.lateSeals.count) }
     }
 
     static func write(_ fault: ChainBreak, into writer: inout JSONWriter) {
