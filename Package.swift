@@ -495,7 +495,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "AuditReportTests",
                 dependencies: [
-                    "AuditChain", "AuditReport", "DaemonAPI", "Refusals", "StrictJSON", "TestSupport", crypto,
+                    "AuditChain", "AuditReport", "KeyTypes", "Refusals", "StrictJSON", "TestSupport", crypto,
                 ], exclude: ["templates.json"]),
         ]),
     folder(
@@ -623,7 +623,7 @@ let folders: [[Target]] = [
                 path: "Tests/Measuring/KeyFiller"),
             /// A simulated year of the key-usage record, for programs that read such records.
             .executableTarget(
-                name: "paytokend-year", dependencies: ["AuditChain", "Refusals", arguments, crypto],
+                name: "paytokend-year", dependencies: ["AuditChain", "KeyTypes", "Refusals", arguments, crypto],
                 path: "Tests/Measuring/YearOfRecords"),
             .testTarget(
                 name: "YearOfRecordsTests",

@@ -1,7 +1,8 @@
 """Counts in an export what the page of paytokenctl audit report says, for recount-report."""
 import base64, collections, datetime, itertools, json, re
-from report_findings import Findings
-from report_records import act_of, ARRIVALS, caller_of, facts, moment, name_of, OTHER_STEPS, Records, USES, who_of
+from report_findings import Findings, length
+from report_records import act_of, ARRIVALS, caller_of, facts, moment, most, name_of, OTHER_STEPS, Records, USES, who_of
+from report_tokens import HSMTokens
 from report_template import canonical
 
 LATE = ("deactivated", "stated deactivated")
@@ -9,7 +10,7 @@ ACTS = ARRIVALS + OTHER_STEPS + ("approval_request", "approval_decision", "audit
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
-CHARTS, CALLERS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES = 24, 10, 500, 200, 20_000, 5_000
+CHARTS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES = 24, 500, 200, 20_000, 5_000
 # What the report says of that which is beyond its limits. A page with one of those that are not counted cannot be compared.
 BEYOND = ("omittedFindings", "omittedArchives", "omittedChangesOfFiles", "omittedChanges", "keysNotKept", "omittedSteps",
           "furtherPairs", "uncharted", "omittedRefusals", "omittedApprovals", "omittedActs")
@@ -46,7 +47,11 @@ def sentence(approvals, omitted, record, time):
 
 class KeyBook:
     """The keys' steps, in order of time: (time, name, [node, sequence], caller, record)."""
-    def __init__(self): self.steps, self.merchants, self.omitted = {}, {}, collections.Counter()
+    ORIGINS = {"generated": "key_generate", "imported": "key_import", "adopted": "key_adopt"}
+
+    def __init__(self):
+        self.steps, self.merchants, self.omitted = {}, {}, collections.Counter()
+        self.known, self.certificates = {}, {}
 
     def take(self, record):
         key, event = record.get("publicKeyHash"), record["event"]
@@ -57,6 +62,14 @@ class KeyBook:
         if not change: return
         self.add(key, change, record)
         if "merchant" in record: self.merchants.setdefault(key, record["merchant"])
+        for newest, member in ((self.known, "algorithm"), (self.certificates, "certificateEnd")):
+            is_newer = key not in newest or newest[key]["time"] <= record["time"]
+            if event in (*ARRIVALS, "certificate_import") and "algorithm" in record and member in record and is_newer:
+                newest[key] = record
+
+    def came(self, key):
+        arrival = next((name for _, name, *_ in self.steps.get(key, ()) if name in ARRIVALS), None)
+        return arrival or self.ORIGINS.get(self.known.get(key, {}).get("origin"))
 
     def add(self, key, name, record):
         steps, time = self.steps.setdefault(key, []), record["time"]
@@ -91,13 +104,17 @@ class KeyBook:
         def life(step):
             time, name, _, by, record = step
             is_event = name in ARRIVALS + OTHER_STEPS
-            said = {} if name.startswith("stated ") else facts(approval=approved(record, time), reason=record.get("reason"))
+            said = {} if name.startswith("stated ") else facts(approval=approved(record, time), reason=record.get("reason"),
+                                                               cutOff=record.get("cutOff"))
             return facts(key=key, step=name if is_event else "stated" if name.startswith("stated ") else "state",
                          state=None if is_event else name.removeprefix("stated "), time=time, by=by, **said, record=place(step))
         shown = [step for step in steps if not step[1].startswith("stated ") or not arrival and step is stated]
-        return facts(key=key, merchant=self.merchants.get(key), use=used, state=state, came=arrival and arrival[1],
-                     cameAt=arrival and arrival[0], arrival=place(arrival), activation=place(served),
-                     superseded=place(first(*LATE)), compromised=place(first("compromised")), destroyed=place(first("destroyed")),
+        known, certificate, destroyed = self.known.get(key, {}), self.certificates.get(key, {}), first("destroyed")
+        return facts(key=key, merchant=self.merchants.get(key), use=used, state=state, came=self.came(key),
+                     algorithm=known.get("algorithm"), bits=known.get("bits"), issuer=certificate.get("issuer"),
+                     certificateEnd=certificate.get("certificateEnd"), destroyedOn=destroyed and destroyed[2][0],
+                     removedOn=sorted({step[2][0] for step in steps if step[1] == "key_objects_destroy"}) or None, cameAt=arrival and arrival[0], arrival=place(arrival), activation=place(served),
+                     superseded=place(first(*LATE)), compromised=place(first("compromised")), destroyed=place(destroyed),
                      service=service, life=[life(step) for step in shown], omitted=self.omitted[key] or None), served and served[0]
 
 class Hosts:
@@ -105,6 +122,7 @@ class Hosts:
     def __init__(self, since, until):
         self.since, self.until, self.nodes, self.programs, self.archives = since, until, {}, {}, []
         self.versions, self.files, self.values, self.incoming, self.changes = {}, {}, {}, {}, []
+        self.stopped, self.downtimes, self.settings_since = {}, {}, {}
         self.moments = {"restore": [], "clock": [], "audit_key": [], "archive": self.archives}
         self.omitted = collections.Counter()
 
@@ -120,11 +138,14 @@ class Hosts:
         is_in, found = self.since <= time < self.until, self.nodes.setdefault(node, {"begun": False})
         if not found["begun"]:
             found.update(begun=True, first=record["sequence"], firstTime=time, records=0, inPeriod=0, starts=Records(),
-                         stops=Records(), readers=collections.Counter())
+                         stops=Records(), programReadings=Records(), readers=collections.Counter())
         found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
         if is_in and event in ("start", "stop"): found[event + "s"].add(record)
+        if is_in and event == "program_digests": found["programReadings"].add(record)
+        if event == "start" or event == "stop" and is_in: self.end_downtime(node, time if event == "start" else None)
+        if event == "stop" and is_in: self.stopped[node] = record
         if event == "start": self.note(self.versions.setdefault(node, []), record, record.get("version", "-"))
-        if event in ("start", "module_change"): self.omitted["omittedChangesOfFiles"] += note_programs(self.programs, record)
+        if event in ("start", "program_digests", "module_change"): self.omitted["omittedChangesOfFiles"] += note_programs(self.programs, record)
         if event == "audit_head" and is_done: found["readers"][caller_of(record) or "the daemon"] += 1
         if event in ("configuration_load", "configuration_reload") and is_done and "fileSha256" in record:
             self.note(self.files.setdefault(node, []), record, record["fileSha256"])
@@ -144,6 +165,19 @@ class Hosts:
             text = f"records {first} to {last}, file {node}.{first}-{last}.jsonl, SHA-256 {digest}"
             self.note(self.archives, record, text, "omittedArchives")
 
+    def credentials(self, node):
+        """Yields the secrets, with the record since which their keyed digest is the present one."""
+        since = self.settings_since.get(node, {})
+        for name in sorted(name for name in self.values.get(node, {}) if name.endswith((".pin_digest", ".password_digest"))):
+            record, key = since[name], since.get("credentials.key")
+            days = max(datetime.timedelta(), moment(self.until) - moment(record["time"])).days
+            yield facts(node=node, name=name, since=record["time"], isBeginning=record is key, days=days, record=name_of(record))
+
+    def end_downtime(self, node, until):
+        stopped = self.stopped.pop(node, None)
+        if stopped and len(self.downtimes.setdefault(node, [])) < KEPT: self.downtimes[node].append((stopped, until))
+        elif stopped: self.omitted["omittedChangesOfFiles"] += 1
+
     def configure(self, record, is_in):
         node = record["node"]
         if record["part"] == 1: self.incoming[node] = {}
@@ -156,6 +190,9 @@ class Hosts:
             self.changes, self.omitted["omittedChanges"] = changes[:MOST_CHANGES], (
                 self.omitted["omittedChanges"] + max(0, len(changes) - MOST_CHANGES))
         self.values[node] = after
+        since = self.settings_since.get(node, {})
+        self.settings_since[node] = {name: since[name] if name in since and before[name] == value else record
+                                     for name, value in after.items()}
 
     def facts(self, approved):
         names = sorted(name for name, node in self.nodes.items() if node["begun"])
@@ -167,7 +204,8 @@ class Hosts:
                          beginsLater=node["first"] > 1, sealed=sealed, sealedAt=at, unsealed=node["last"] - sealed,
                          firstTime=node["firstTime"], lastTime=node["lastTime"], hasSettings=bool(settings),
                          retained=settings.get("ledger.retain_records"), headReaders=[{"by": by, "count": n} for by, n in readers],
-                         starts=node["starts"].figure(f"event start of {name}"), stops=node["stops"].figure(f"event stop of {name}"))
+                         starts=node["starts"].figure(f"event start of {name}"), stops=node["stops"].figure(f"event stop of {name}"),
+                         programReadings=node["programReadings"].figure(f"event program_digests of {name}"))
         def moment_facts(what, text, record):
             return facts(what=what, time=record["time"], text=text, node=record["node"], by=caller_of(record),
                          approval=approved(record, record["time"]), record=name_of(record))
@@ -178,9 +216,14 @@ class Hosts:
         def noted(notes, member):
             return [{"node": name, member: text, "time": record["time"], "record": name_of(record)}
                     for name in names for text, record in notes.get(name, ())]
+        downtimes = [pair for name in names for pair in
+                     self.downtimes.get(name, []) + ([(self.stopped[name], None)] if name in self.stopped else [])]
         return {
             "nodes": [node_facts(name) for name in names],
+            "downtimes": [facts(node=stop["node"], since=stop["time"], until=until, record=name_of(stop),
+                                length=until and length(stop["time"], until)) for stop, until in downtimes],
             "moments": [moment_facts(what, *moment) for what, moments in self.moments.items() for moment in moments],
+            "credentials": [each for name in names for each in self.credentials(name)],
             "versions": noted(self.versions, "version"), "configurations": noted(self.files, "sha256"),
             "programs": [programs for name in names for programs in self.programs.get(name, ())],
             "changes": [facts(time=records[0]["time"], nodes=[record["node"] for record in records], name=name, before=before,
@@ -197,7 +240,7 @@ def note_programs(programs, record):
     changes = programs.setdefault(record["node"], [])
     last = changes[-1] if changes else {"modules": []}
     modules = {module["token"]: module["sha256"] for module in last["modules"]}
-    if record["event"] == "start":
+    if record["event"] != "module_change":
         files = {name: record[member] for name, member in PROGRAMS.items() if member in record}
         modules = record.get("modules", {})
     else:
@@ -336,10 +379,9 @@ class Uses:
                 codes.setdefault(code, Records()).merge([records])
                 callers.setdefault(code, collections.Counter())[caller or "–"] += records.count
         def reason(code):
-            most = sorted(callers.get(code, {}).items(), key=lambda caller: (-caller[1], caller[0]))
+            named, more = most(callers.get(code, {}))
             return facts(code=code, requests=codes.get(code, Records()).figure(f"decrypt or tls_signature, {code}"),
-                         callers=[{"caller": name, "count": n} for name, n in most[:CALLERS]],
-                         moreCallers=max(0, len(most) - CALLERS) or None, summary=self.floods[code])
+                         callers=named, moreCallers=more, summary=self.floods[code])
         days = [str(day) for day in chart_steps(moment(since), moment(until))]
         steps = list(zip(days, days[1:]))
         def counted(counter): return [sum(n for day, n in counter.items() if first <= day < end) for first, end in steps]
@@ -351,9 +393,9 @@ class Uses:
             return {**facts(**members), "most": max(1, *values, 1), "steps": max(1, len(steps)), "labels": labels,
                     "bars": [{"at": at, "from": days[at], "count": n} for at, n in enumerate(values) if n]}
         def group(of, **names):
-            most = sorted(self.days[of].items(), key=lambda series: (-sum(series[1].values()), series[0]))
+            series = sorted(self.days[of].items(), key=lambda series: (-sum(series[1].values()), series[0]))
             return {"charts": [chart(counted(counter), of=of, **{of: name}, merchant=merchants.get(name) if of == "key" else None)
-                               for name, counter in most[:CHARTS]], "more": len(most) > CHARTS}
+                               for name, counter in series[:CHARTS]], "more": len(series) > CHARTS}
         used = collections.Counter()
         for counter in self.days["caller"].values(): used.update(counter)
         uses, refusals = counted(used), counted(self.refused_days)
@@ -362,12 +404,13 @@ class Uses:
                 "steps": [{"from": first, "uses": n, "refusals": m} for (first, _), n, m in zip(steps, uses, refusals)],
                 "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")],
                 "late": [facts(key=key, caller=caller, superseded=use["superseded"],
-                               opened=use["opened"].figure(f"decrypt, key {key or ''}, after its deactivation"), last=use["last"])
+                               opened=use["opened"].figure(f"decrypt, key {key or ''}, after its deactivation"), last=use["last"],
+                               cutOff=use["cutOff"])
                          for (key, caller), use in sorted(late.items(), key=order)]}
 
 def recount(opened, since, until):
     """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
-    book, begun, pinned, missing_before = KeyBook(), set(), set(), ""
+    book, begun, pinned, missing_before, last, set_backs = KeyBook(), set(), set(), "", {}, collections.defaultdict(list)
     with opened() as export:
         for line in export:
             record = json.loads(line)
@@ -377,15 +420,21 @@ def recount(opened, since, until):
                 missing_before = max(missing_before, head["time"])
             begun.add(head["node"])
             if is_seal: continue
+            node, before = record["node"], last.get(record["node"])
+            if before and record["time"] < before and moment(before) - moment(record["time"]) > Findings.SECOND:
+                set_backs[node].append(record["time"])
+            last[node] = record["time"]
             if record["event"] == "audit_key_pinned": pinned.add(record["ofNode"])
             book.take(record)
-    superseded = {}
+    superseded, cut_offs = {}, {}
     for key, steps in book.steps.items():
-        time, said = next(((time, step) for time, step, *_ in steps if step in LATE), (None, None))
+        time, said, record = next(((time, step, record) for time, step, *_, record in steps if step in LATE), (None, None, {}))
+        cut_offs[key] = record.get("cutOff") if said == "deactivated" else None
         # A node that is missing in the export may have recorded the change at any time before the statement.
         is_bounded = said == "stated deactivated" and missing_before and pinned <= begun
         superseded[key] = min(time, missing_before) if time and is_bounded else time
-    hosts, people, uses, findings = Hosts(since, until), People(since, until), Uses(), Findings(book.steps, since, until)
+    hosts, people, uses, findings = Hosts(since, until), People(since, until), Uses(), Findings(book.steps, since, until, set_backs)
+    tokens = HSMTokens()
     events, pruned = collections.defaultdict(collections.Counter), 0
     with opened() as export:
         for record in map(json.loads, export):
@@ -393,7 +442,9 @@ def recount(opened, since, until):
                 findings.seal(record["checkpoint"])
                 hosts.seal(record["checkpoint"])
                 continue
-            findings.take(record, superseded.get(record.get("publicKeyHash")))
+            key = record.get("publicKeyHash")
+            findings.take(record, superseded.get(key), cut_offs.get(key))
+            tokens.take(record)
             hosts.take(record)
             people.take(record)
             if not since <= record["time"] < until: continue
@@ -414,7 +465,8 @@ def recount(opened, since, until):
               "restores": len(moments["restore"]), "acceptedClocks": len(moments["clock"]), "pruned": pruned}
     omitted = {**hosts.omitted, "omittedSteps": sum(book.omitted.values()), "omittedActs": people.omitted}
     return {**counted, **{name: omitted.get(name) or None for name in BEYOND}, "maximumKeys": 100_000, "findings": found, "refusals": findings.refusals(), "keys": keys,
+            "tokens": tokens.facts(hosts.values), "attributes": tokens.attributes(book, keys),
             "states": [{"state": state, "count": n} for state, n in sorted(collections.Counter(states.values()).items())],
             "events": {event: dict(outcomes) for event, outcomes in events.items()},
             "system": {name: n for name, n in system.items() if n},
-            "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST}}
+            "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST, "refusals": Findings.REFUSALS}}

@@ -1,6 +1,6 @@
 """Finds in an export what an assessor should ask about, as the article ReportFigures defines it, for recount-report."""
 import collections, datetime
-from report_records import caller_of, EPOCH, facts, moment, Records, STATES, USES
+from report_records import caller_of, EPOCH, facts, moment, most, Records, STATES, USES
 
 def ordered(findings):
     return sorted(findings, key=lambda found: [found["time"], *(found.get(name, "") for name in (
@@ -18,15 +18,17 @@ def unrecorded(logs, findings):
 class Findings:
     """Finds what an assessor should ask about, as the article Assessing defines it. Takes the records and checkpoints of the
     export in their order."""
-    WEEKS, FACTOR, LEAST, REPLAYS, DAY = 4 * 7 * 24, 3, 20, 10, datetime.timedelta(days=1)
+    WEEKS, FACTOR, LEAST, REPLAYS, REFUSALS = 4 * 7 * 24, 3, 20, 10, 100
+    DAY, SECOND, PAYMENTS = datetime.timedelta(days=1), datetime.timedelta(seconds=1), 10_000
 
-    def __init__(self, keys, since, until):
+    def __init__(self, keys, since, until, set_backs):
+        self.set_backs, self.ahead = {node: collections.deque(times) for node, times in set_backs.items()}, {}
         self.keys, self.since, self.until, self.found = keys, since, until, []
         self.last, self.running, self.copies, self.seals, self.long = {}, {}, {}, {}, {}
         self.values, self.incoming, self.asked, self.decided, self.refused = {}, {}, {}, [], []
         self.hours, self.firsts, self.callers, self.replays, self.memory = {}, {}, {}, {}, {}
         self.late, self.blocked = {}, {key: self.block(steps) for key, steps in keys.items()}
-        self.last_use, self.refused_later = {}, collections.Counter()
+        self.last_use, self.refused_later = {}, {}
 
     def is_in(self, time): return self.since <= time < self.until
 
@@ -53,13 +55,19 @@ class Findings:
         # A node seals nothing until a restored ledger is accepted.
         self.copies.pop(node, None)
 
-    def take(self, record, superseded):
+    def take(self, record, superseded, cut_off):
         node, time, event, outcome = (record[name] for name in ("node", "time", "event", "outcome"))
         is_in, caller, key, last = self.is_in(time), caller_of(record), record.get("publicKeyHash"), self.last.get(node)
         is_use = event in USES and outcome in ("ok", "repeat")
         def add(kind, **members): self.add(kind, time, [record], node=node, **members)
-        if is_in and last and moment(last[1]) - moment(time) > datetime.timedelta(seconds=1):
-            add("clock_set_back", since=last[1], until=time)
+        set_backs = self.set_backs.get(node)
+        if last and time < last[1] and moment(last[1]) - moment(time) > self.SECOND:
+            first, before, ahead = self.ahead.pop(node, (None, None, None))
+            if is_in: add("clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first,
+                          last=first and last[0], count=first and last[0] - first + 1)
+            set_backs.popleft()
+        if set_backs and time > set_backs[0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
+        else: self.ahead.pop(node, None)
         if event == "start":
             if is_in and last and self.running.get(node): add("ended_without_stop", since=last[1], until=time)
             self.running[node] = True
@@ -99,11 +107,12 @@ class Findings:
                 hours[(moment(time) - EPOCH) // datetime.timedelta(hours=1)] += 1
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
             if event == "decrypt" and superseded and time > superseded:
-                late = self.late.setdefault((key, caller), {"superseded": superseded, "opened": Records(), "last": time})
+                late = self.late.setdefault((key, caller), {"superseded": superseded, "cutOff": cut_off, "opened": Records(), "last": time})
                 late["opened"].add(record)
                 late["last"] = max(late["last"], time)
         begun = self.blocked.get(key)
-        if begun and not is_use: self.refused_later[key] += time >= begun
+        if begun and not is_use and time >= begun:
+            self.refused_later.setdefault(key, collections.Counter())[caller or "–"] += 1
         if begun and is_use and time < begun: self.last_use[key] = max(self.last_use.get(key, time), time)
 
     def refuse(self, record, caller):
@@ -146,8 +155,18 @@ class Findings:
                 self.add("own_request", record["time"], [record], node=record["node"], caller=caller)
         for (caller, _), records in self.replays.items():
             times = [time for time, _ in records]
-            if len(records) >= self.REPLAYS:
-                self.add("replays", min(times), [record for _, record in records], caller=caller, since=min(times), until=max(times), count=len(records))
+            if len(records) < self.REPLAYS: continue
+            payments = len({record["transactionId"] for _, record in records if "transactionId" in record})
+            self.add("replays", min(times), [record for _, record in records], caller=caller, since=min(times), until=max(times),
+                     count=len(records), payments=payments if 0 < payments < self.PAYMENTS else None)
+        for caller, refused in self.callers.items():
+            days = {}
+            for hour, count in sorted(refused["hours"].items()):
+                if count >= self.REFUSALS: days.setdefault(hour[:10], []).append((moment(hour + ":00:00.000Z"), count))
+            for hours in days.values():
+                since, until = (time.isoformat(timespec="milliseconds") + "Z" for time in (
+                    hours[0][0], hours[-1][0] + datetime.timedelta(hours=1)))
+                self.add("many_refusals", since, caller=caller, since=since, until=until, count=sum(count for _, count in hours))
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
         for (caller, _), time in self.firsts.items(): begun[caller] = min(begun.get(caller, time), time)
@@ -175,13 +194,14 @@ class Findings:
         def place(record): return {"node": record[0], "sequence": record[1]}
         compromised = next((step for step in steps if step[1] == "compromised"), None)
         if compromised and self.is_in(compromised[0]):
+            refused = self.refused_later.get(key, {})
             self.add("key_compromised", compromised[0], [place(compromised[2])], node=compromised[2][0], key=key,
-                     caller=compromised[3], since=self.last_use.get(key), until=self.blocked[key], count=self.refused_later[key])
+                     caller=compromised[3], since=self.last_use.get(key), until=self.blocked[key], count=sum(refused.values()), callers=most(refused)[0] or None)
         late = sorted(((caller or "", use) for (of, caller), use in self.late.items() if of == key), key=lambda use: use[0])
         if late:
             records, until = Records().merge(use["opened"] for _, use in late), max(use["last"] for _, use in late)
             self.add("used_after_superseded", late[0][1]["superseded"], records, key=key, since=late[0][1]["superseded"],
-                     until=until, count=records.count)
+                     until=until, count=records.count, cutOff=late[0][1]["cutOff"])
         if state in ("compromised", "deactivated"):
             last = next(step for step in reversed(steps) if step[1].removeprefix("stated ") in STATES)
             self.add("key_not_destroyed", last[0], [place(last[2])], key=key)

@@ -273,11 +273,15 @@ package struct HSMTokenSettings: Sendable, Equatable {
     package var deniedSystemCalls: [String] = []
     /// The program that prints the HSM token's own counter or log of its keys' uses; nil if none is configured.
     package var useLog: UseLogProgram?
+    /// The HSM's validation, such as a certificate of FIPS 140-3, as the operator states it for the record; empty for
+    /// none. The daemon does not check it.
+    package var validation: String
 
     package init(
         name: String, module: String, uri: String, pinFile: String, sessions: Int, callTimeout: Duration,
         recycleAfter: Int, allowExtractableSecret: Bool, environment: [String: String], initArgs: String,
-        refusedLogins: String = "", deniedSystemCalls: [String] = [], useLog: UseLogProgram? = nil
+        refusedLogins: String = "", deniedSystemCalls: [String] = [], useLog: UseLogProgram? = nil,
+        validation: String = ""
     ) {
         self.name = name
         self.module = module
@@ -292,6 +296,7 @@ package struct HSMTokenSettings: Sendable, Equatable {
         self.refusedLogins = refusedLogins
         self.deniedSystemCalls = deniedSystemCalls
         self.useLog = useLog
+        self.validation = validation
     }
 }
 

@@ -18,6 +18,8 @@ public enum AuditEvent: Sendable, Equatable {
 
     case start(version: AuditText, programs: ProgramDigests = ProgramDigests())
     case stop
+    /// The daemon read its own program, the worker's and the PKCS#11 libraries again. Recorded once a week.
+    case programDigests(ProgramDigests)
     /// A worker opened an HSM token with another PKCS#11 library than the one recorded before. The record names the HSM
     /// token. A digest is nil if the file could not be read.
     case moduleChange(from: AuditDigest?, to: AuditDigest?)
@@ -112,6 +114,7 @@ public enum AuditEvent: Sendable, Equatable {
         case refusals
         case start
         case stop
+        case programDigests = "program_digests"
         case moduleChange = "module_change"
         case testKeysCreate = "test_keys_create"
         case testKeysRemove = "test_keys_remove"
@@ -159,6 +162,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .refusals: .refusals
         case .start: .start
         case .stop: .stop
+        case .programDigests: .programDigests
         case .moduleChange: .moduleChange
         case .testKeysCreate: .testKeysCreate
         case .testKeysRemove: .testKeysRemove
@@ -233,6 +237,8 @@ extension AuditEvent {
         case .start(let version, let programs):
             writer.member("version", version.text)
             programs.write(into: &writer)
+        case .programDigests(let programs):
+            programs.write(into: &writer)
         case .moduleChange(let from, let to):
             writer.member("from", from?.hex)
             writer.member("to", to?.hex)
@@ -268,6 +274,7 @@ extension AuditEvent {
         case .keyStateChange(let change):
             writer.member("from", change.from?.rawValue)
             writer.member("to", change.to?.rawValue)
+            writer.member("cutOff", change.cutOff?.text)
             writer.member("reason", change.reason?.text)
             writer.member("approval", change.approval?.hex)
         case .approvalRequest(let request):

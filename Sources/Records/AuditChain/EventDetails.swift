@@ -87,14 +87,19 @@ public enum AuditKeyState: String, Sendable, CaseIterable {
 public struct KeyStateChange: Sendable, Equatable {
     public var from: AuditKeyState?
     public var to: AuditKeyState?
+    /// The time until which a deactivated key still decrypts; nil if it stops at once. Records of earlier versions do
+    /// not have it.
+    public var cutOff: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
 
     public init(
-        from: AuditKeyState?, to: AuditKeyState?, reason: AuditReason? = nil, approval: ApprovalIdentifier? = nil
+        from: AuditKeyState?, to: AuditKeyState?, cutOff: AuditTime? = nil, reason: AuditReason? = nil,
+        approval: ApprovalIdentifier? = nil
     ) {
         self.from = from
         self.to = to
+        self.cutOff = cutOff
         self.reason = reason
         self.approval = approval
     }

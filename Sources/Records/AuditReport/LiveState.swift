@@ -5,19 +5,13 @@ public import DaemonAPI
 public struct LiveState: Sendable {
     public var askedAt: AuditTime
     public var status: StatusAnswer
-    /// All keys that the daemon lists, with the attributes that the HSM tokens reported.
+    /// All keys that the daemon lists.
     public var keys: [KeySummary]
-    /// The reasons why the attributes of some keys were not read: a sentence for each such key, by publicKeyHash in
-    /// base64.
-    public var attributeFaults: [String: String]
 
-    public init(
-        askedAt: AuditTime, status: StatusAnswer, keys: [KeySummary], attributeFaults: [String: String] = [:]
-    ) {
+    public init(askedAt: AuditTime, status: StatusAnswer, keys: [KeySummary]) {
         self.askedAt = askedAt
         self.status = status
         self.keys = keys
-        self.attributeFaults = attributeFaults
     }
 }
 

@@ -31,12 +31,14 @@ public struct ReportBuilder: Sendable {
     /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
+    private(set) var hsmTokens = HSMTokenRecords()
     /// The number of lines that are neither a record nor a checkpoint; a verified export has none.
     public private(set) var unreadable = 0
     /// The number of steps that were not kept because the export has more than ``maximumKeys`` keys.
     public private(set) var stepsNotKept = 0
-    /// The nodes whose first line has been read, each as the bytes from `{"node":` to the end of its name.
-    private var nodesSeen: Set<[UInt8]> = []
+    /// The nodes whose first line has been read, each as the bytes from `{"node":` to the end of its name, with the text
+    /// of the last record's time.
+    private var nodesSeen: [[UInt8]: ArraySlice<UInt8>] = [:]
     /// A time after all records that are missing before the nodes' parts: the latest first time of those parts that do
     /// not begin with record 1. Nil if every part begins with record 1.
     private var missingBefore: AuditTime?
@@ -80,8 +82,8 @@ public struct ReportBuilder: Sendable {
     ///
     /// - Parameter line: a line of the export, without its line feed.
     public mutating func survey(line: [UInt8]) {
-        let name = Self.event(of: line)
-        noteBeginning(line, isCheckpoint: name.isEmpty)
+        let (name, time) = Self.event(of: line)
+        noteNode(line, time)
         if name == Self.states, let entry = try? AuditEntry(line: line), let part = KeyStatesPart(entry) {
             for (key, state) in part.states { add(KeyHistory.Event(entry, states: state), of: key) }
         }
@@ -92,6 +94,7 @@ public struct ReportBuilder: Sendable {
             let key = entry.publicKeyHash, let event = KeyHistory.Event(entry)
         else { return }
         add(event, of: key, merchant: entry.merchant)
+        keys[key]?.takeFacts(entry)
     }
 
     private mutating func add(_ event: KeyHistory.Event, of key: AuditDigest, merchant: String? = nil) {
@@ -103,16 +106,28 @@ public struct ReportBuilder: Sendable {
         keys[key]?.add(event)
     }
 
-    private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
+    /// Takes note of a node's first line, and of a record whose time is earlier than that of the record before it.
+    ///
+    /// - Parameter time: the text of a record's time; empty for a checkpoint.
+    private mutating func noteNode(_ line: [UInt8], _ time: ArraySlice<UInt8>) {
         // Identify the node by the bytes from `{"node":` to the end of its name; in a checkpoint's line, a prefix
         // precedes them.
-        let start = isCheckpoint ? Self.checkpoint.count : 0
-        guard line.count > start, nodesSeen.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted
-        else {
+        let start = time.isEmpty ? Self.checkpoint.count : 0
+        guard line.count > start else { return }
+        let node = Array(line[start...].prefix { $0 != UInt8(ascii: ",") })
+        let last = nodesSeen[node]
+        if last == nil || !time.isEmpty { nodesSeen[node] = time }
+        if let last {
+            if !last.isEmpty, !time.isEmpty, time.lexicographicallyPrecedes(last),
+                let entry = try? AuditEntry(line: line),
+                let before = AuditTime(stored: String(decoding: last, as: UTF8.self))
+            {
+                incidents.survey(entry, after: before)
+            }
             return
         }
         var beginning: AuditTime?
-        if isCheckpoint {
+        if time.isEmpty {
             beginning = SignedCheckpoint(line: line)?.checkpoint.time
         } else if let entry = try? AuditEntry(line: line), entry.sequence > 1 {
             beginning = entry.time
@@ -126,13 +141,15 @@ public struct ReportBuilder: Sendable {
         // A statement does not show when the key was deactivated. The record of that step is missing from the export,
         // so it is older than `missingBefore`. If all records of a node are missing, the step can have any time before
         // the statement.
-        guard event.isStatement, let missingBefore, nodesExpected.isSubset(of: nodesSeen) else { return event.time }
+        guard event.isStatement, let missingBefore, nodesExpected.isSubset(of: nodesSeen.keys) else {
+            return event.time
+        }
         return min(event.time, missingBefore)
     }
 
     /// Reads a line in the second pass, which counts everything else.
     public mutating func count(line: [UInt8]) {
-        guard !Self.event(of: line).isEmpty else {
+        guard !Self.event(of: line).name.isEmpty else {
             if !line.starts(with: Self.checkpoint) {
                 unreadable += 1
             } else if let signed = SignedCheckpoint(line: line) {
@@ -150,6 +167,7 @@ public struct ReportBuilder: Sendable {
         incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
         reconciliation.take(entry)
+        hsmTokens.take(entry)
         guard inPeriod else { return }
         refusals.take(entry)
         events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
@@ -165,23 +183,27 @@ public struct ReportBuilder: Sendable {
     }
 
     private static let checkpoint = Array("{\"checkpoint\":".utf8)
+    /// The length of a time such as `2026-01-31T12:00:00.000Z`, which a quotation mark follows.
+    private static let timeLength = 24
     private static let member = Array(",\"event\":\"".utf8)
 
-    /// Returns the event of a record's line without parsing the whole line; empty if the line is not a record.
+    /// Returns the event and the time of a record's line without parsing the whole line; both are empty if the line is
+    /// not a record.
     ///
     /// Only node, sequence and time precede the event, and their values contain no quotation marks. The first
     /// `"event":` in the line is therefore the member.
-    static func event(of line: [UInt8]) -> String {
-        guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return "" }
+    static func event(of line: [UInt8]) -> (name: String, time: ArraySlice<UInt8>) {
+        guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return ("", []) }
         let end = min(line.count, 256)
         var start = 0
         while start + member.count < end {
             if line[start] == member[0], line[start..<end].starts(with: member) {
                 let word = line[(start + member.count)..<end].prefix { $0 != UInt8(ascii: "\"") }
-                return String(decoding: word, as: UTF8.self)
+                let time = line[max(0, start - timeLength - 1)..<max(0, start - 1)]
+                return (String(decoding: word, as: UTF8.self), time)
             }
             start += 1
         }
-        return ""
+        return ("", [])
     }
 }

@@ -24,11 +24,22 @@ extension Year {
     }
 
     /// The programs of a version, with invented digests.
-    private static func programs(_ version: String) -> ProgramDigests {
+    static func programs(_ version: String) -> ProgramDigests {
         func digest(_ file: String) -> AuditDigest { .of("\(file) \(version)".utf8) }
         return ProgramDigests(
             daemon: digest("paytokend"), worker: digest("paytokend-hsm"), sbom: digest("sbom.cdx.json"),
             modules: ["primary": .of("libsofthsm2.so".utf8)])
+    }
+
+    /// Records the HSM token's description. Writes 1 record.
+    func describeToken(_ node: Int, _ now: Int64) async throws {
+        let softHSM = RecordedHSMToken(
+            label: AuditText("payments"), serialNumber: AuditText("1a2b3c4d5e6f"),
+            manufacturer: AuditText("SoftHSM project"), model: AuditText("SoftHSM v2"),
+            hardwareVersion: AuditText("2.6"),
+            firmwareVersion: AuditText("2.6"), library: AuditText("Implementation of PKCS11 2.6"), tierECv1: .b,
+            tierRSAv1: .c, shortcomings: [])
+        try await act(node, now, .tokenAttributes(softHSM), usesToken: true)
     }
 
     /// Stops the daemon. Writes 1 record.
@@ -65,14 +76,23 @@ extension Year {
 
     // MARK: Keys
 
-    /// Generates a merchant's next key. Writes 1 record.
+    /// Generates a merchant's next key. Writes 4 records.
     func generate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let standing = merchants[merchant]
         let key = MerchantKey(
             label: "key \(keys.count)", merchant: standing.identifier, algorithm: standing.algorithm, seed: seed)
         keys.append(key)
-        let place = try kept(await act(node, now, .keyGenerate(), by: person, key: key, usesToken: true))
+        let facts = KeyFacts(algorithm: key.keyAlgorithm, origin: .generated)
+        let place = try kept(await act(node, now, .keyGenerate(key: facts), by: person, key: key, usesToken: true))
         key.life.created = Truth.Step(at: place, by: person.rawValue)
+        try await describe(key, now)
+    }
+
+    /// Records a key's attributes on all nodes. Writes 3 records.
+    func describe(_ key: MerchantKey, _ now: Int64) async throws {
+        for node in nodes.indices {
+            try await act(node, now, .keyAttributes(key.attributes), key: key, usesToken: true)
+        }
     }
 
     /// Requests the certificate of the merchant's newest key. Writes 1 record.
@@ -84,13 +104,23 @@ extension Year {
     func activate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let (key, former) = (try newest(merchant), merchants[merchant].current)
         let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
-        let place = try kept(await act(node, now, .certificateImport(certificate: certificate), by: person, key: key))
+        let place = try kept(
+            await act(
+                node, now, .certificateImport(certificate: certificate, key: facts(key, now)), by: person, key: key))
         key.state = .active
         key.life.activated = Truth.Step(at: place, by: person.rawValue)
         former?.life.succeeded = Truth.Step(at: place, by: person.rawValue, successor: key.hash.base64)
         former?.succeededAt = now
         merchants[merchant].former = former
         merchants[merchant].current = key
+    }
+
+    /// Returns the facts about a key whose certificate began today.
+    func facts(_ key: MerchantKey, _ now: Int64) -> KeyFacts {
+        KeyFacts(
+            algorithm: key.keyAlgorithm, origin: key.isImported ? .imported : .generated,
+            certificateEnd: AuditTime(milliseconds: now + 760 * Self.day),
+            issuer: AuditText("CN=Simulated Apple Pay CA,O=Example"))
     }
 
     private func newest(_ merchant: Int) throws -> MerchantKey {
@@ -108,7 +138,10 @@ extension Year {
     ) async throws {
         let identifier = approval.flatMap { ApprovalIdentifier(hex: $0) }
         let event = AuditEvent.keyStateChange(
-            KeyStateChange(from: key.state, to: state, reason: AuditReason(reason), approval: identifier))
+            KeyStateChange(
+                from: key.state, to: state,
+                cutOff: state == .deactivated ? AuditTime(milliseconds: key.cutOff) : nil,
+                reason: AuditReason(reason), approval: identifier))
         let place = try kept(await act(node, now, event, by: person, key: key))
         key.state = state
         var step = Truth.Step(at: place, by: person.rawValue, approval: approval)

@@ -11,6 +11,11 @@ enum Configurations {
 
     private static let callers = ["checkout-web", "checkout-app", "pos-gateway", "settlement-batch"]
 
+    private static let pin = "tokens.primary.pin_digest"
+
+    /// Returns an invented digest.
+    private static func digest(_ secret: String) -> String { AuditDigest.of("keyed \(secret)".utf8).hex }
+
     private static var first: [String: String] {
         var values = [
             "approvals.people": "2", "approvals.expire": "1d", "ledger.engine": "sqlite",
@@ -18,8 +23,9 @@ enum Configurations {
             "listener.admin_socket": "/run/paytokend/admin.sock", "listener.socket": "/run/paytokend/paytokend.sock",
             "log.format": "json", "log.level": "info", "tokens.1": "primary",
             "tokens.primary.module": "/usr/lib/softhsm/libsofthsm2.so", "tokens.primary.pin_file": "/etc/paytokend/pin",
-            "tokens.primary.sessions": "8", "tokens.primary.uri": "pkcs11:token=payments",
-            "verification.signing_time_window": "5m",
+            "tokens.primary.sessions": "8", "tokens.primary.validation": "none: software, for tests",
+            "tokens.primary.uri": "pkcs11:token=payments",
+            "verification.signing_time_window": "5m", pin: digest("1234"), "credentials.key": digest("key"),
         ]
         for (place, name) in (callers + Person.allCases.map(\.rawValue)).enumerated() {
             let rule = "access.\(place + 1)"
@@ -59,6 +65,7 @@ enum Configurations {
                 Change(name: "access.9.roles", before: nil, after: "monitor"),
                 Change(name: "access.9.uid", before: nil, after: "1301"),
                 Change(name: "access.9.user", before: nil, after: "night-watch"),
+                Change(name: pin, before: digest("1234"), after: digest("8642")),
             ]
         default: []
         }
@@ -72,7 +79,9 @@ enum Configurations {
             for change in changes(in: later) { values[change.name] = change.after }
         }
         var recorded = ConfigurationValues()
-        for (name, value) in values { recorded.set(name, ConfigurationValue(value)) }
+        for (name, value) in values {
+            recorded.set(name, AuditDigest(hex: value).map { ConfigurationValue($0) } ?? ConfigurationValue(value))
+        }
         return recorded.events()
     }
 }

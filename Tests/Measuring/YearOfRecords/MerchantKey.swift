@@ -1,4 +1,5 @@
 import AuditChain
+import KeyTypes
 
 /// A merchant's key in the story.
 final class MerchantKey {
@@ -13,6 +14,8 @@ final class MerchantKey {
     /// The time at which the successor was activated, in milliseconds since 1970; nil before that.
     var succeededAt: Int64?
     var life: Truth.Key
+    /// True if the HSM token has a copy of the key that can be extracted.
+    var isCopied = false
 
     init(label: String, merchant: String, use: String = "processing", algorithm: String, seed: UInt64) {
         hash = .of("\(seed) \(label)".utf8)
@@ -21,6 +24,25 @@ final class MerchantKey {
         self.algorithm = algorithm
         protection = algorithm == "EC" ? .b : .c
         life = Truth.Key(publicKeyHash: hash.base64, merchant: merchant, use: use, algorithm: algorithm)
+    }
+
+    var keyAlgorithm: KeyAlgorithm { algorithm == "EC" ? .ec : .rsa }
+
+    /// True if the key came from a file.
+    var isImported: Bool { use == "identity" }
+
+    /// The attributes of the key, and of its copy if there is one, in the HSM token.
+    var attributes: [RecordedKeyAttributes] {
+        let opening: RecordedKeyAttributes.Use = algorithm == "EC" ? .derive : .decrypt
+        var attributes = RecordedKeyAttributes(
+            algorithm: keyAlgorithm, bits: keyAlgorithm.bits, sensitive: true, extractable: false,
+            alwaysSensitive: !isImported, neverExtractable: !isImported, local: !isImported, token: true, private: true,
+            modifiable: true, uses: isImported ? [.sign] : [opening, .sign])
+        guard isCopied else { return [attributes] }
+        let own = attributes
+        (attributes.sensitive, attributes.extractable, attributes.local) = (false, true, false)
+        (attributes.alwaysSensitive, attributes.neverExtractable) = (false, false)
+        return [own, attributes]
     }
 
     func opens(at now: Int64) -> Bool { state == .active || state == .deactivated && now < cutOff }

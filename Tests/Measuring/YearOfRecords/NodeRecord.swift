@@ -33,9 +33,14 @@ final class NodeRecord {
     private var buffer: [UInt8] = []
     private let file: FileHandle
     let part: URL
+    /// The age, in milliseconds, at which the oldest unsealed record gets an audit checkpoint; nil if age is no reason.
+    private let sealAfter: Int64?
+    /// The time of the oldest unsealed record.
+    private var waiting: AuditTime?
 
-    init(name: String, key: P256.Signing.PrivateKey, directory: URL) throws {
+    init(name: String, key: P256.Signing.PrivateKey, sealAfter: Int64?, directory: URL) throws {
         self.name = name
+        self.sealAfter = sealAfter
         guard let node = AuditNode(name) else { throw YearFailure("\(name) is no node's name") }
         head = ChainHead(node: node)
         part = directory.appending(path: "\(name).part")
@@ -70,7 +75,9 @@ final class NodeRecord {
     /// - Returns: the record's sequence; nil if the ledger will be lost, so that the record is not written.
     func append(_ record: AuditRecord) async throws -> Int? {
         guard loss == nil else { return nil }
+        try await sealIfDue(before: record.time)
         let line = head.append(record)
+        waiting = waiting ?? record.time
         newest = max(newest, record.time)
         buffer.append(contentsOf: line.bytes)
         buffer.append(0x0A)
@@ -79,6 +86,14 @@ final class NodeRecord {
         }
         try write(beyond: 1 << 16)
         return line.sequence
+    }
+
+    /// Makes the audit checkpoint that was due before this time, if any. A node that serves no requests after a restore
+    /// makes none.
+    func sealIfDue(before time: AuditTime) async throws {
+        guard let sealAfter, let waiting, !isDown else { return }
+        let due = AuditTime(milliseconds: waiting.milliseconds + sealAfter)
+        if due < time { try await seal(at: due) }
     }
 
     /// Makes an audit checkpoint, unless the last record is already sealed.
@@ -98,6 +113,7 @@ final class NodeRecord {
         buffer.append(contentsOf: signed.line)
         buffer.append(0x0A)
         sealed = head.sequence
+        waiting = nil
         checkpoints += 1
         seals.append((signing.keyId, time))
     }

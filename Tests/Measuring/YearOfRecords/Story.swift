@@ -39,17 +39,18 @@ struct Story {
 
     private mutating func tellFirstDay(_ year: Year) {
         for node in year.nodes.indices {
-            on(0, "00:0\(node)", records: 4) { year, now in
+            on(0, "00:0\(node)", records: 5) { year, now in
                 try await year.act(
                     node, now, .auditKeyChange(from: nil, to: year.nodes[node].keyId, reason: nil, approval: nil),
                     usesToken: true)
                 try await year.seal(node, now)
                 try await year.begin(node, now, Self.version)
+                try await year.describeToken(node, now)
             }
             on(0, "00:10:0\(node)", records: 2) { year, now in try await year.pinOthers(node, now) }
         }
         for merchant in year.merchants.indices {
-            on(0, "01:\(merchant)0", records: 1) { year, now in
+            on(0, "01:\(merchant)0", records: 4) { year, now in
                 try await year.generate(0, now, merchant, by: .alice)
             }
             on(0, "01:\(merchant)1", records: 1) { year, now in
@@ -77,19 +78,23 @@ struct Story {
         on(0, "03:10", records: 1) { year, now in
             try await year.decide("identity", 0, now, .approve, by: .bob, "fingerprint compared")
         }
-        on(0, "03:20", records: 1) { year, now in
+        on(0, "03:20", records: 4) { year, now in
             guard let key = year.keys.last(where: { $0.use == "identity" }),
                 let approval = year.truth.approvals.last?.approval
             else { throw YearFailure("there is no identity key to import") }
             let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
             let place = try year.kept(
                 await year.act(
-                    0, now, .keyImport(certificate: certificate, approval: ApprovalIdentifier(hex: approval)),
+                    0, now,
+                    .keyImport(
+                        certificate: certificate, approval: ApprovalIdentifier(hex: approval), key: year.facts(key, now)
+                    ),
                     by: .alice, key: key, usesToken: true))
             key.state = .active
             key.life.created = Truth.Step(at: place, by: Person.alice.rawValue, approval: approval)
             key.life.activated = key.life.created
             year.identity = key
+            try await year.describe(key, now)
         }
     }
 
@@ -105,6 +110,14 @@ struct Story {
                 }
                 on(day, "07:00:0\(node)", records: 1) { year, now in
                     try await year.act(node, now, .auditHead(), by: .dora)
+                }
+            }
+        }
+        for day in stride(from: 7, to: Year.days, by: isDaily ? 7 : 91) {
+            for node in year.nodes.indices {
+                on(day, "05:00:0\(node)", records: 1) { year, now in
+                    let version = day > 140 ? Self.laterVersion : Self.version
+                    try await year.act(node, now, .programDigests(Year.programs(version)))
                 }
             }
         }

@@ -21,7 +21,7 @@ extension Story {
     /// Adds a rotation: a new key, its certificate, and two days later the deactivation of the old key, which decrypts
     /// for another day.
     private mutating func tellRotation(of merchant: Int, from day: Int, by person: Person) {
-        on(day, "09:00", records: 1) { year, now in try await year.generate(0, now, merchant, by: person) }
+        on(day, "09:00", records: 4) { year, now in try await year.generate(0, now, merchant, by: person) }
         on(day, "09:20", records: 1) { year, now in try await year.requestCertificate(0, now, merchant, by: person) }
         on(day + 1, "10:00", records: 1) { year, now in try await year.activate(0, now, merchant, by: person) }
         on(day + 3, "10:00", records: 1) { year, now in
@@ -75,6 +75,12 @@ extension Story {
             return key
         }
         on(205, "22:10", records: 0) { year, now in try year.useUnrecorded(key(year), 37, now) }
+        // The daemons read the keys' attributes once a day, and find the copy that the insider made.
+        on(206, "03:00", records: 3) { year, now in
+            let key = try key(year)
+            key.isCopied = true
+            try await year.describe(key, now)
+        }
         on(310, "23:05", records: 0) { year, now in
             guard let key = year.merchants[4].current else { return }
             try year.useUnrecorded(key, 5, now)
@@ -92,7 +98,7 @@ extension Story {
         }
         // This payment token is encrypted to the compromised key.
         on(215, "16:50", records: 1) { year, now in try await year.payment(1, now, 0, key(year)) }
-        on(215, "16:55", records: 1) { year, now in try await year.generate(0, now, merchant, by: .carol) }
+        on(215, "16:55", records: 4) { year, now in try await year.generate(0, now, merchant, by: .carol) }
         on(215, "17:00", records: 1) { year, now in try await year.requestCertificate(0, now, merchant, by: .carol) }
         on(216, "09:00", records: 1) { year, now in try await year.activate(0, now, merchant, by: .carol) }
     }
@@ -135,10 +141,16 @@ extension Story {
         }
     }
 
-    /// Adds replays on one day, and an afternoon in which the night caller decrypts payment tokens.
+    /// Adds replays on one day, a flood of refused requests that is recorded only as sums, and an afternoon in which the night caller decrypts payment tokens.
     private mutating func tellUncommonUse() {
         for number in 0..<12 {
             on(240, "13:\(10 + number * 3)", records: 1) { year, now in try await year.replay(number % 3, now) }
+        }
+        for (minute, count) in [(1, 450), (2, 430)] {
+            on(280, "10:0\(minute)", records: 1) { year, now in
+                let caller = AuditCaller(name: nil, uid: 4001, gid: 4000)
+                try await year.record(1, now, refused: [.forbidden: count], by: caller)
+            }
         }
         on(320, "14:00", records: 0) { year, now in
             let caller = PaymentCaller.settlementBatch.name

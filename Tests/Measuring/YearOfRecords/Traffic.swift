@@ -47,13 +47,18 @@ extension Year {
         let codes: [RefusalCode] = [.forbidden, .notFound, .methodNotAllowed, .requestTooLarge, .requestTimeout]
         var counts = [codes[random.below(codes.count)]: 1 + random.below(40)]
         counts[.forbidden, default: 0] += random.below(3)
-        let since = AuditTime(milliseconds: (now / 60_000 - 1) * 60_000 + nodes[node].clockAhead)
-        guard let summary = RefusalSummary(since: since, counts: counts) else { return }
         // The caller is a peer that no rule matches, or one with another role.
         let caller =
             random.unit() < 0.5
             ? AuditCaller(name: nil, uid: 4000 + UInt32(random.below(3)), gid: 4000)
             : AuditCaller(name: AuditText("pos-gateway"), uid: 1003, gid: 1000)
+        try await record(node, now, refused: counts, by: caller)
+    }
+
+    /// Records the refused requests of the minute before as sums. Writes 1 record.
+    func record(_ node: Int, _ now: Int64, refused counts: [RefusalCode: Int], by caller: AuditCaller) async throws {
+        let since = AuditTime(milliseconds: (now / 60_000 - 1) * 60_000 + nodes[node].clockAhead)
+        guard let summary = RefusalSummary(since: since, counts: counts) else { return }
         guard try await record(node, now, .refusals(summary), summary.outcome, caller: caller) != nil else { return }
         truth.refusalSummaries.records += 1
         for (code, count) in summary.counts { truth.refusalSummaries.refusals[code.rawValue, default: 0] += count }

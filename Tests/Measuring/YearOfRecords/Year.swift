@@ -42,7 +42,7 @@ final class Year {
         let key: MerchantKey
     }
 
-    init(records: Int, seed: UInt64, start: AuditTime, directory: URL) throws {
+    init(records: Int, seed: UInt64, sealAfter: Int64?, start: AuditTime, directory: URL) throws {
         wanted = records
         self.seed = seed
         self.start = start.milliseconds
@@ -55,7 +55,9 @@ final class Year {
             until: self.start + Int64(Self.days) * Self.day + Self.hour)
         var nodes: [NodeRecord] = []
         for number in 1...3 {
-            nodes.append(try NodeRecord(name: "node-\(number)", key: try Self.key(&random), directory: directory))
+            nodes.append(
+                try NodeRecord(
+                    name: "node-\(number)", key: try Self.key(&random), sealAfter: sealAfter, directory: directory))
         }
         self.nodes = nodes
         merchants = [
@@ -107,6 +109,7 @@ final class Year {
             try await perform(&acts, until: beginning + Self.hour - 1)
         }
         for node in nodes {
+            try await node.sealIfDue(before: AuditTime(milliseconds: end + node.clockAhead))
             try await node.seal(at: AuditTime(milliseconds: end + node.clockAhead))
             try noteSeals(of: node)
             try node.close()

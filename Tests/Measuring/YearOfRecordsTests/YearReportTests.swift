@@ -126,6 +126,7 @@ import Testing
             ("token", /"least":[1-9][0-9]+,"most"/, "\"least\":0,\"most\"", "tokenUses.0."),
             ("last", /"records":[0-9]+,"inPeriod"/, "\"records\":1,\"inPeriod\"", "nodes.0.records"),
             ("finding", /"kind":"own_request"/, "\"kind\":\"replays\"", "findings."),
+            ("payments", /"payments":[0-9]+/, "\"payments\":1", "findings."),
             ("loss", /"kind":"records_lost".*?"count":[0-9]+/, "\"kind\":\"records_lost\",\"count\":1", "findings."),
             (
                 "refused caller", /"refusals":\[\{"caller":"[^"]*"/, "\"refusals\":[{\"caller\":\"root\"",
@@ -170,6 +171,11 @@ import Testing
             $0["caller"]?.stringValue
         }
         #expect(habits.isSubset(of: unusual), "\(habits) \(unusual)")
+        #expect(findings["many_refusals"]?.map { Counts.number($0, "count") } == [880])
+        let step = try #require(truth.objects("clockSteps").first)
+        let back = try #require(findings["clock_set_back"]?.first)
+        #expect(Counts.number(back, "first") == Counts.number(step, "lastBefore") + 1)
+        #expect(Counts.number(back, "last") == Counts.number(step, "lastAhead"))
         #expect(findings["key_compromised"]?.count == 1 && findings["certificate_refused"]?.count == 1)
         #expect(findings["software_token"]?.count == 3)
     }
@@ -181,6 +187,7 @@ import Testing
         #expect(keys.count == counted.count && keys.count >= 6)
         for key in keys {
             let name = key["publicKeyHash"]?.stringValue ?? ""
+            #expect(counted[name]?["algorithm"] == key["algorithm"] && counted[name]?["certificateEnd"] != nil)
             for (step, member) in [
                 ("arrival", "created"), ("activation", "activated"), ("superseded", "deactivated"),
                 ("compromised", "compromised"), ("destroyed", "destroyed"),

@@ -48,6 +48,10 @@ struct AuditEventTests {
                 "start",
                 #","version":"1.2.0","paytokendSha256":"\#(hex)","workerSha256":"\#(hex)","sbomSha256":"\#(hex)","modules":{"b":"\#(hex)","primary":"\#(hex)"}"#
             ),
+            (
+                .programDigests(ProgramDigests(daemon: digest, modules: ["b": digest])), "program_digests",
+                #","paytokendSha256":"\#(hex)","modules":{"b":"\#(hex)"}"#
+            ),
             (.moduleChange(from: digest, to: nil), "module_change", #","from":"\#(hex)""#),
             (.moduleChange(from: nil, to: digest), "module_change", #","to":"\#(hex)""#),
             (.testKeysCreate(count: 3), "test_keys_create", #","count":3"#),
@@ -125,6 +129,10 @@ struct AuditEventTests {
                     KeyStateChange(from: .preActivation, to: .destroyed, reason: reason, approval: approval)),
                 "key_state_change",
                 #","from":"pre-activation","to":"destroyed","reason":"because","approval":"01020304""#
+            ),
+            (
+                .keyStateChange(KeyStateChange(from: nil, to: .deactivated, cutOff: .earliest)), "key_state_change",
+                #","to":"deactivated","cutOff":"0001-01-01T00:00:00.000Z""#
             ),
             (
                 .approvalRequest(

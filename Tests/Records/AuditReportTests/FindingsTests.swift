@@ -109,6 +109,69 @@ struct FindingsTests {
         #expect(found.map(\.kind) == [.clockSetBack, .endedWithoutStop])
         #expect(found[0].since == RecordBook.time(4) && found[0].until == RecordBook.time(3.9))
         #expect(found[1].since == RecordBook.time(3) && found[1].records.beginning.map(\.text) == ["node-1 4"])
+        // The records 2 to 4 were not ahead: record 3 is before the time to which the clock was set back.
+        #expect((found[0].first, found[0].last, found[0].count) == (4, 4, 1) && found[0].before == RecordBook.time(3))
+    }
+
+    @Test("finds since which record a clock was ahead that was set back, once and again")
+    func setForward() async throws {
+        var book = RecordBook()
+        for hour in [1.0, 2, 5.1, 5.2, 3, 3.5, 9, 4, 4.5] { try book.add(.verify, at: hour, by: "checkout") }
+        // A clock that was ahead from the first record on.
+        for hour in [8.0, 7] { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.clockSetBack, .clockSetBack, .clockSetBack])
+        #expect((found[0].first, found[0].last) == (3, 4) && found[0].before == RecordBook.time(2))
+        #expect(found[0].ahead == RecordBook.time(5.1) && found[1].ahead == RecordBook.time(9))
+        #expect((found[1].first, found[1].last) == (7, 7) && found[1].before == RecordBook.time(3.5))
+        #expect((found[2].first, found[2].last) == (1, 1) && found[2].before == nil)
+        #expect(
+            try book.page().contains(
+                "records 3 to 4 have later times than the next record. The first of them has 2026-01-01 05:06:00, "
+                    + "and the record before it 2026-01-01 02:00:00."))
+    }
+
+    @Test("finds a flood of refusals that is recorded only as sums, by caller and day, but none below the threshold")
+    func manyRefusals() async throws {
+        var book = RecordBook()
+        func add(_ count: Int, at hours: Double, uid: UInt32 = 4000) throws {
+            let counts = try #require(RefusalSummary(since: RecordBook.time(hours), counts: [.forbidden: count]))
+            try book.add(.refusals(counts), .refused(.forbidden), at: hours, by: "x", uid: uid, isKnown: false)
+        }
+        for (count, hours) in [(60, 3.1), (40, 3.9), (99, 5), (500, 7.5), (100, 30)] { try add(count, at: hours) }
+        for hours in [3.95, 4.0] { try add(99, at: hours, uid: 4001) }
+        let found = try await Self.findings(book, .manyRefusals)
+        #expect(found.map(\.caller) == ["uid 4000", "uid 4000"] && found.map(\.count) == [600, 100])
+        #expect(found[0].since == RecordBook.time(3) && found[0].until == RecordBook.time(8))
+    }
+
+    @Test("shows planned stops with the time to the next start, and no finding")
+    func plannedStops() async throws {
+        var book = RecordBook()
+        for (event, hours) in [(Self.start, 1.0), (.stop, 2), (Self.start, 2.5), (.stop, 4)] {
+            try book.add(event, at: hours)
+        }
+        #expect(try await Self.findings(book).isEmpty)
+        let downtimes = try book.counted().system.nodes.values.flatMap(\.allDowntimes)
+        #expect(downtimes.map(\.since) == [RecordBook.time(2), RecordBook.time(4)])
+        #expect(downtimes.map(\.until) == [RecordBook.time(2.5), nil])
+        #expect(try book.page().contains("<td>30 min</td><td><span class=\"place\">node-1 2</span>"))
+    }
+
+    @Test("states the cut-off of a key that opened payment tokens after its deactivation, or that none is recorded")
+    func cutOff() async throws {
+        for cutOff in [RecordBook.time(26), nil] {
+            var book = RecordBook()
+            try book.add(
+                .keyStateChange(KeyStateChange(from: .active, to: .deactivated, cutOff: cutOff)), at: 2, by: "alice",
+                key: RecordBook.key)
+            try book.add(Self.decrypt, at: 3, by: "checkout", key: RecordBook.key)
+            #expect(try await Self.findings(book, .usedAfterSuperseded).map(\.cutOff) == [cutOff])
+            let page = try book.page()
+            #expect(page.contains("Its cut-off is 2026-01-02 02:00:00") == (cutOff != nil))
+            #expect(page.contains("deactivated, opens until 2026-01-02 02:00:00") == (cutOff != nil))
+            #expect(page.contains("No cut-off is recorded.") == (cutOff == nil))
+        }
     }
 
     @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")
@@ -167,11 +230,14 @@ struct FindingsTests {
             ("two-days", (0..<10).map { Double($0) + 19 }),
         ] {
             for hour in hours {
-                try book.add(Self.decrypt, .refused(.transactionReplayed), at: hour, by: caller, key: RecordBook.key)
+                try book.add(
+                    Self.decrypt, .refused(.transactionReplayed), at: hour, by: caller, key: RecordBook.key,
+                    transaction: .of([UInt8(hour / 3)]))
             }
         }
         let found = try await Self.findings(book, .replays)
         #expect(found.map(\.kind) == [.replays] && found[0].caller == "ten" && found[0].count == 10)
+        #expect(found[0].payments == 4)
         #expect(found[0].since == RecordBook.time(0) && found[0].until == RecordBook.time(9))
     }
 
@@ -206,11 +272,13 @@ struct FindingsTests {
         try change(.active, .suspended, at: 4)
         try change(.suspended, .compromised, at: 5)
         try book.add(Self.decrypt, .refused(.keyNotActive), at: 4.5, by: "checkout", key: RecordBook.key)
-        try book.add(Self.decrypt, .refused(.keyNotActive), on: "node-2", at: 6, by: "checkout", key: RecordBook.key)
+        try book.add(Self.decrypt, .refused(.keyNotActive), on: "node-2", at: 6, by: "app", key: RecordBook.key)
         let found = try await Self.findings(book)
         #expect(found.map(\.kind) == [.clockSetBack, .keyCompromised, .keyNotDestroyed])
         #expect(found[1].since == RecordBook.time(3) && found[1].until == RecordBook.time(4) && found[1].count == 2)
         #expect(found[1].caller == "alice" && found[2].key == RecordBook.key)
+        #expect(found[1].callers == ["checkout": 1, "app": 1])
+        #expect(try book.page().contains("refused afterwards, of app (1), checkout (1)."))
         try change(.compromised, .destroyed, at: 7)
         #expect(try await Self.findings(book, .keyNotDestroyed).isEmpty)
     }

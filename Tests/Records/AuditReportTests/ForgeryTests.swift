@@ -127,6 +127,24 @@ struct ForgeryTests {
             Change("threshold", #""replays":10"#, #""replays":100"#),
             Change("export's digest", #""sha256":"[0-9a-f]{8}"#, #""sha256":"00000000"#),
             Change("reader of the record", #""readings":\[\{"by":"[^"]*""#, #""readings":[{"by":"nobody""#),
+            Change(
+                "key's algorithm", #""algorithm":"EC","bits":256,"state""#, #""algorithm":"RSA","bits":2048,"state""#),
+            Change("key's certificate", #""certificateEnd":"2027"#, #""certificateEnd":"2037"#),
+            Change("issuer", #""issuer":"CN=Sim"#, #""issuer":"CN=Com"#),
+            Change("node that removed a key", #""removedOn":\["node-2""#, #""removedOn":["node-1""#),
+            Change("attribute", #""extractable":true"#, #""extractable":false"#),
+            Change("warnings of a key removed", #""warnings":\[\{.*?\]"#, #""warnings":[]"#),
+            Change("HSM token's firmware", #""firmware":"[^"]*""#, #""firmware":"9.9""#),
+            Change("validation", #""validation":"[^"]*""#, #""validation":"FIPS 140-3""#),
+            Change(
+                "age of a PIN", #"("name":"tokens.primary.pin_digest","since":")2026"#,
+                #""name":"tokens.primary.pin_digest","since":"2027"#),
+            Change("weekly readings", #""programReadings":\{"count":[0-9]+"#, #""programReadings":{"count":99"#),
+            Change("downtime removed", #""downtimes":\[\{[^}]*\},"#, #""downtimes":["#),
+            Change("cut-off", #""cutOff":"2026-0"#, #""cutOff":"2026-1"#),
+            Change("callers after a compromise", #""callers":\[\{"caller":"[^"]*""#, #""callers":[{"caller":"shop""#),
+            Change("clock set forward", #""ahead":"2026-0"#, #""ahead":"2026-1"#),
+            Change("flood removed", #"\{"kind":"many_refusals"[^}]*\},"#),
             Change("least uses", #""least":[0-9]+,"most""#, #""least":0,"most""#),
         ])
     func changedFacts(change: Change) async throws {
@@ -148,7 +166,7 @@ struct ForgeryTests {
                 + ["node-1=\(ProjectFiles.path("\(Self.folder)/report.pem"))", "--pinned-by", "node-1"])
         #expect(verified.status == 0 && verified.output.hasSuffix(" are those of the export\n"), "\(verified)")
         // ReportFigures and the page say so.
-        let other = try Change("serial", #""serial":"[^"]*""#, #""serial":"00""#).made(to: Self.report(page))
+        let other = try Change("serial", #""serial":"1234567890abcdef""#, #""serial":"00""#).made(to: Self.report(page))
         #expect(try await Self.recounted(Self.made(other), in: directory).status == 0)
     }
 

@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import StrictJSON
 import TestSupport
 import Testing
 
@@ -53,6 +54,40 @@ struct ProgramsTests {
         let modules = builder.system.sortedNodes[0].programs.map { $0.modules["primary"] }
         #expect(modules == [nil, Self.library.hex, Self.otherLibrary.hex, nil, Self.library.hex])
         try await book.expectRecounted()
+    }
+
+    @Test("lists programs that changed on the disk at the weekly reading, and counts the readings")
+    func readings() async throws {
+        var book = RecordBook()
+        try book.add(Self.start(Self.daemon, Self.worker), at: 1)
+        for (worker, hours) in [(Self.worker, 168.0), (Self.daemon, 336), (Self.daemon, 2000)] {
+            try book.add(
+                .programDigests(
+                    ProgramDigests(daemon: Self.daemon, worker: worker, modules: ["primary": Self.library])), at: hours)
+        }
+        let node = try book.counted().system.sortedNodes[0]
+        #expect(node.programs.map(\.place.sequence) == [1, 3] && node.programReadings.count == 2)
+        try await book.expectRecounted()
+    }
+
+    @Test("shows since when secrets are unchanged, and where the record or the digests' key begins with them")
+    func credentials() async throws {
+        var book = RecordBook()
+        for (hours, key, pin) in [(24.0, "k", "1"), (48, "k", "2"), (72, "k", "2"), (96, "other", "3")] {
+            for (node, pin) in [("node-1", pin), ("node-2", hours < 96 ? pin : "2")]
+            where node == "node-1" || hours < 96 {
+                var values = ConfigurationValues()
+                values.set("credentials.key", ConfigurationValue(.of(Array(key.utf8))))
+                values.set("tokens.primary.pin_digest", ConfigurationValue(.of(Array(pin.utf8))))
+                for event in values.events() { try book.add(event, on: node, at: hours) }
+            }
+        }
+        try await book.expectRecounted()
+        let credentials = try #require(book.report(to: 24 * 31).objectValue?["credentials"]?.arrayValue).compactMap(
+            \.objectValue)
+        #expect(credentials.map { $0["record"]?.stringValue } == ["node-1 4", "node-2 2"])
+        #expect(credentials.map { $0["isBeginning"]?.boolValue } == [true, false])
+        #expect(credentials.map { $0["days"]?.numberValue?.int } == [27, 29])
     }
 
     @Test("finds a program that no given list has, and says so at the table")

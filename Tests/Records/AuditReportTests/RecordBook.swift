@@ -30,7 +30,7 @@ struct RecordBook {
     mutating func add(
         _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
         by caller: String? = nil, uid: UInt32 = 1001, isKnown: Bool = true, key: AuditDigest? = nil,
-        merchant: String? = "merchant.com.example", hsmToken: String? = nil
+        merchant: String? = "merchant.com.example", hsmToken: String? = nil, transaction: AuditDigest? = nil
     ) throws -> Int {
         let node = try #require(AuditNode(node))
         if heads[node] == nil {
@@ -40,7 +40,7 @@ struct RecordBook {
         let record = AuditRecord(
             time: Self.time(hours), event: event, outcome: outcome,
             caller: caller.map { AuditCaller(name: isKnown ? AuditText($0) : nil, uid: uid, gid: 100) },
-            merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key,
+            merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key, transactionId: transaction,
             hsmToken: hsmToken.map { AuditText($0) })
         var head = try #require(heads[node])
         let line = head.append(record)

@@ -33,6 +33,10 @@ struct Configuration: Sendable {
     var approvals: ApprovalSettings
     var access: AccessPolicy
     var log: LogSettings
+    /// The directory for the small files that the daemon keeps on this host.
+    var stateDirectory: String
+    /// The digests of the secrets; empty until they are read.
+    var credentials = CredentialDigests()
     /// The permitted settings that weaken the service. They are logged at the start and shown in the metric
     /// `paytokend_insecure_settings`.
     var warnings: [ConfigurationWarning]
@@ -69,6 +73,7 @@ extension Configuration: ServerConfiguration {
             file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, hsmTokens: hsmTokens,
             trust: trust,
             signingTimeWindow: window,
-            ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
+            ledger: ledger, approvals: approvals, access: access, log: log, stateDirectory: directory,
+            warnings: [])
     }
 }

@@ -12,7 +12,7 @@ import WorkerSupervision
 extension HSMTokenSettings {
     static let keys = [
         "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
-        "environment", "init_args", "deny_system_calls", "use_log", "use_log_timeout",
+        "environment", "init_args", "deny_system_calls", "use_log", "use_log_timeout", "validation",
     ]
 
     /// Parses `tokens` of the configuration's root. An HSM token with a problem is reported and left out.
@@ -66,12 +66,13 @@ extension HSMTokenSettings {
         let environment = Self.environment(section)
         let initArgs = section.text("init_args") ?? ""
         let deniedSystemCalls = Self.deniedSystemCalls(section)
+        let validation = section.text("validation") ?? ""
         guard let name, let module, let uri, let pinFile else { return nil }
         self.init(
             name: name, module: module, uri: uri.withoutQuery, pinFile: pinFile, sessions: sessions,
             callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
             environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls,
-            useLog: Self.useLog(section, environment))
+            useLog: Self.useLog(section, environment), validation: validation)
     }
 
     /// Parses `use_log`: a program and its arguments. The daemon runs the program without a shell.

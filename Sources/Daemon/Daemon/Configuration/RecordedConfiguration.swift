@@ -12,7 +12,8 @@ extension Configuration {
     /// and key. Settings that the file leaves out are recorded with their defaults.
     ///
     /// The values contain no secret, and nothing that could contain one. The record has only the names of a worker's
-    /// environment variables, only the path of a file with a secret, and only the fact that `init_args` is set.
+    /// environment variables, only the path and a keyed digest of a file with a secret, and only the fact that `init_args`
+    /// is set.
     var recordedValues: ConfigurationValues {
         var values = ConfigurationValues()
         access.write(into: &values)
@@ -26,6 +27,7 @@ extension Configuration {
             hsmToken.write(into: &values)
         }
         trust.write(into: &values)
+        credentials.write(into: &values)
         values.set("verification.signing_time_window", ConfigurationValue(signingTimeWindow))
         return values
     }
@@ -131,6 +133,7 @@ extension HSMTokenSettings {
         values.set("\(path).uri", ConfigurationValue(uri))
         values.set("\(path).pin_file", ConfigurationValue(pinFile))
         values.set("\(path).sessions", ConfigurationValue(sessions))
+        values.set("\(path).validation", ConfigurationValue(validation))
         values.set("\(path).call_timeout", ConfigurationValue(callTimeout))
         values.set("\(path).recycle_after", ConfigurationValue(recycleAfter))
         values.set("\(path).allow_extractable_secret", ConfigurationValue(allowExtractableSecret))

@@ -54,7 +54,7 @@ struct KeyLifecycle: Sendable {
             return .changed(try await destroyObjects(entry))
         }
         let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
-        draft.setEvent(Self.event(next.state, wanted.reason, approval: nil))
+        draft.setEvent(Self.event(next.state, wanted.reason, approval: nil, cutOff: next.cutOff))
         let operation = Self.operation(from: known.state, to: wanted.to)
         let needsApproval = operation != nil && rule.needsSecondPerson(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
@@ -118,7 +118,7 @@ struct KeyLifecycle: Sendable {
             let next = try known.transitioned(to: Self.target(of: approval.operation), cutOff: nil, at: clock.now())
             change.key = next
             change.precondition = .state(known.state)
-            event = Self.event(next.state, approval.reason, approval: approval.identifier)
+            event = Self.event(next.state, approval.reason, approval: approval.identifier, cutOff: next.cutOff)
         }
         guard approval.parameters == parameters else {
             throw ApprovalConflict.otherParameters.refusal
@@ -193,10 +193,12 @@ struct KeyLifecycle: Sendable {
     }
 
     private static func event(
-        _ state: KeyState, _ reason: AuditReason, approval: ApprovalIdentifier?
+        _ state: KeyState, _ reason: AuditReason, approval: ApprovalIdentifier?, cutOff: Date? = nil
     ) -> AuditEvent {
         .keyStateChange(
-            KeyStateChange(from: nil, to: AuditKeyState(rawValue: state.rawValue), reason: reason, approval: approval))
+            KeyStateChange(
+                from: nil, to: AuditKeyState(rawValue: state.rawValue),
+                cutOff: state == .deactivated ? cutOff.map { AuditTime($0) } : nil, reason: reason, approval: approval))
     }
 
     // MARK: Changes

@@ -301,6 +301,9 @@ struct KeyRotations: Sendable {
         change.furtherKeys = retired.map { keyRecord in
             var auditRecord = administration.recorder.auditRecord(of: draft, by: caller)
             auditRecord.publicKeyHash = AuditDigest(bytes: keyRecord.publicKeyHash.bytes)
+            auditRecord.event = .keyStateChange(
+                KeyStateChange(
+                    from: nil, to: .deactivated, cutOff: keyRecord.cutOff.map { AuditTime($0) }, reason: finish.reason))
             return AdministrativeChange.KeyChange(keyRecord, precondition: .state(.active), record: auditRecord)
         }
         try await administration.recorder.apply(change, for: draft)

@@ -6,6 +6,7 @@ import WorkerSupervision
 /// The files whose code opens payments on this host: the daemon's program, the worker's program, and the PKCS#11 libraries.
 /// Their SHA-256 is recorded, so that an auditor can determine which programs opened a payment.
 final class ProgramFiles: Sendable {
+    private let worker: WorkerExecutable
     private let paths: [String: String]
     private let state: Mutex<ProgramDigests>
 
@@ -15,12 +16,17 @@ final class ProgramFiles: Sendable {
     ///   - worker: the program that every worker of this daemon runs.
     ///   - modules: the paths of the PKCS#11 libraries, by the configured name of the HSM token.
     init(worker: WorkerExecutable, modules: [String: String]) {
-        paths = modules
-        state = Mutex(
-            ProgramDigests(
-                daemon: AuditDigest.ofFile("/proc/self/exe"), worker: AuditDigest.ofFile(worker.openedPath),
-                sbom: Self.sbom.flatMap { AuditDigest.ofFile($0) },
-                modules: modules.compactMapValues { AuditDigest.ofFile($0) }))
+        (self.worker, paths) = (worker, modules)
+        state = Mutex(Self.read(worker, modules))
+    }
+
+    /// Computes all digests again: of the running programs, and of the libraries as they are on the disk now.
+    func readAgain() -> ProgramDigests { Self.read(worker, paths) }
+
+    private static func read(_ worker: WorkerExecutable, _ modules: [String: String]) -> ProgramDigests {
+        ProgramDigests(
+            daemon: AuditDigest.ofFile("/proc/self/exe"), worker: AuditDigest.ofFile(worker.openedPath),
+            sbom: sbom.flatMap { AuditDigest.ofFile($0) }, modules: modules.compactMapValues { AuditDigest.ofFile($0) })
     }
 
     var digests: ProgramDigests { state.withLock { $0 } }

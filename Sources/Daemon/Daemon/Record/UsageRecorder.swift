@@ -153,6 +153,8 @@ struct LifecycleRecords: Sendable {
     /// Records the daemon's start and its configuration.
     /// - Throws: if they cannot be recorded. The daemon then does not start.
     func started(with configuration: Configuration) async throws(StartFailure) {
+        var configuration = configuration
+        configuration.readCredentials()
         try await append(
             [
                 .start(version: AuditText(ProductVersion.current), programs: programs.digests),
@@ -181,6 +183,16 @@ struct LifecycleRecords: Sendable {
         guard let event = programs.changed(hsmToken: hsmToken) else { return }
         recorder.ledger.note(
             AuditRecord(time: AuditTime(clock.now()), event: event, hsmToken: AuditText(hsmToken)))
+    }
+
+    /// Records the programs' files once a week, from a week after the start on.
+    func startReadingPrograms(every pause: Duration = .seconds(7 * 86_400)) -> Task<Void, Never> {
+        Task {
+            while (try? await Task.sleep(for: pause)) != nil {
+                recorder.ledger.note(
+                    AuditRecord(time: AuditTime(clock.now()), event: .programDigests(programs.readAgain())))
+            }
+        }
     }
 
     /// Records that a worker generated key pairs for its self-tests and stored them in the HSM token.

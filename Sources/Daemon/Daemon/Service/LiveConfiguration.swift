@@ -19,6 +19,8 @@ final class LiveConfiguration: Sendable {
 
     init(_ configuration: Configuration, instruments: Instruments) throws(StartFailure) {
         policies = CurrentPolicies(try Policies(configuration))
+        var configuration = configuration
+        configuration.readCredentials()
         self.configuration = Current(configuration)
         self.instruments = instruments
         instruments.show(warnings: configuration.warnings)
@@ -110,6 +112,8 @@ extension Configuration {
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
         fileDigest = new.fileDigest
+        // The PIN files are read again at a reload, as paths that keep their values until a restart.
+        readCredentials()
     }
 }
 

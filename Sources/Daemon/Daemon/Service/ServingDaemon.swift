@@ -67,7 +67,7 @@ struct ServingDaemon: ServingProgram {
             parts: assembly, listener: listener, awaitsRestore: awaitsRestore, sealing: assembly.checkpoints.start(),
             tasks: [
                 opening, comparing, assembly.refusalSummaries.start(), assembly.recordCheck.start(),
-                assembly.attributeRecords.start(),
+                assembly.attributeRecords.start(), assembly.lifeRecords.startReadingPrograms(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
             ] + [assembly.archiving?.start()].compactMap(\.self) + assembly.others.start(), logger: logger)

@@ -14,8 +14,7 @@ struct KeyTableFacts {
     }
 
     var keys: [JSONValue] {
-        let summaries = summaries
-        return builder.sortedKeys.map { facts($0, summaries[$0.key.base64]) }
+        builder.sortedKeys.map(facts)
     }
 
     var states: [JSONValue] {
@@ -24,23 +23,22 @@ struct KeyTableFacts {
         }
     }
 
-    private func facts(_ key: KeyHistory, _ summary: KeySummary?) -> JSONValue {
-        let daysLeft = summary?.daysLeft ?? 0
+    private func facts(_ key: KeyHistory) -> JSONValue {
+        let removed = key.events.filter { $0.step == .objectsDestroyed }.map(\.place.node)
         return .facts([
-            "key": key.key, "merchant": key.merchant ?? summary?.merchantIdentifier,
-            "use": summary?.use ?? use(of: key.key), "algorithm": summary?.algorithm, "state": key.state,
-            "came": key.arrival?.step.name, "cameAt": key.arrival?.time, "arrival": key.arrival?.place,
-            "activation": key.activation?.place, "superseded": key.superseded?.place,
+            "key": key.key, "merchant": key.merchant, "use": use(of: key.key), "algorithm": key.facts?.algorithm,
+            "bits": key.facts?.bits, "state": key.state, "came": key.came, "cameAt": key.arrival?.time,
+            "arrival": key.arrival?.place, "activation": key.activation?.place, "superseded": key.superseded?.place,
             "compromised": key.first("compromised")?.place, "destroyed": key.first("destroyed")?.place,
-            "service": service(of: key), "certificateEnd": summary?.notAfter.map { AuditTime($0) },
-            "daysLeft": summary?.daysLeft == nil || daysLeft < 0 ? nil : daysLeft,
-            "daysAgo": daysLeft < 0 ? -daysLeft : nil, "tokens": summary?.tokens,
+            "destroyedOn": key.first("destroyed")?.place.node,
+            "removedOn": removed.isEmpty ? nil : Set(removed).sorted(),
+            "service": service(of: key), "certificateEnd": key.certificate?.end, "issuer": key.certificate?.issuer,
             "life": Self.shown(key).map { event in
                 .facts([
                     "key": key.key, "step": event.step.name, "state": event.step.state, "time": event.time,
                     "by": event.by,
                     "approval": builder.acts.sentence(ofApproval: event.approval, at: event.time),
-                    "reason": event.reason, "record": event.place,
+                    "reason": event.reason, "cutOff": event.cutOff, "record": event.place,
                 ])
             } as [JSONValue],
             "omitted": key.omitted.ifAny,
@@ -53,8 +51,7 @@ struct KeyTableFacts {
         key.events.filter { event in !event.isStatement || key.arrival == nil && event == key.statement }
     }
 
-    /// Returns the key's use (`identity` or `processing`) as its recorded operations show it. It is needed only without
-    /// the daemon's state, which lists the use.
+    /// Returns the key's use (`identity` or `processing`) as its recorded operations show it.
     private func use(of key: AuditDigest) -> String? {
         let uses = builder.uses.uses.filter { $0.key.key == key }.values
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
@@ -105,70 +102,6 @@ struct KeyTableFacts {
             summary.remark.map { (summary.publicKeyHash, $0) }
         }
         return (changed + unknown + remarks).map { .facts(["key": $0.0, "difference": $0.1]) }
-    }
-
-    // MARK: Attributes
-
-    /// The private keys' attributes, as the HSM tokens report them, with a warning for each that is insecure or differs
-    /// from the record. Rows with warnings come first, then HSM tokens that did not answer, then all others.
-    func attributes(_ live: LiveState) -> JSONValue {
-        var rows: [(order: Int, facts: JSONValue)] = []
-        for key in live.keys {
-            let arrival = AuditDigest(base64: key.publicKeyHash).flatMap { builder.keys[$0] }?.arrival?.step
-            for attributes in key.attributes ?? [] {
-                let (values, warnings) = (attributes.values, Self.warnings(attributes, key, arrival: arrival))
-                let facts = JSONValue.facts([
-                    "key": key.publicKeyHash, "token": attributes.token, "away": values == nil,
-                    "strength": values?.strength, "sensitive": values?.sensitive, "extractable": values?.extractable,
-                    "alwaysSensitive": values?.alwaysSensitive, "neverExtractable": values?.neverExtractable,
-                    "local": values?.local, "came": arrival?.name, "warnings": warnings, "message": attributes.message,
-                ])
-                rows.append((warnings.isEmpty ? values == nil ? 1 : 2 : 0, facts))
-            }
-        }
-        let unread = live.keys.filter { $0.attributes == nil }
-        let warned = rows.count { $0.order == 0 }
-        return .facts([
-            "warned": warned.ifAny, "described": rows.count { $0.order != 1 },
-            "rows": (0...2).flatMap { order in rows.filter { $0.order == order }.map(\.facts) },
-            "unreadCount": unread.count.ifAny,
-            "unread": unread.map { key in
-                .facts([
-                    "key": key.publicKeyHash,
-                    "why": live.attributeFaults[key.publicKeyHash] ?? "The daemon's version does not read them.",
-                ])
-            } as [JSONValue],
-        ])
-    }
-
-    /// Returns a sentence for each shortcoming of the key's attributes, and for each difference from the record or the
-    /// ledger.
-    ///
-    /// - Parameter arrival: the key's arrival according to the record; nil if the export does not contain it.
-    static func warnings(_ attributes: KeyAttributes, _ key: KeySummary, arrival: KeyHistory.Step?) -> [String] {
-        guard let values = attributes.values else { return [] }
-        var warnings = values.shortcomings
-        // Without any reported attribute, there is nothing to compare with the record.
-        guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else { return warnings }
-        switch arrival {
-        case .generated where values.local != true:
-            warnings.append(
-                "Made in a token by the record; this token does not say that it made it (CKA_LOCAL). Some tokens never say so."
-            )
-            for (name, value) in [
-                ("CKA_ALWAYS_SENSITIVE", values.alwaysSensitive), ("CKA_NEVER_EXTRACTABLE", values.neverExtractable),
-            ] where value != true {
-                warnings.append("Made in a token by the record; \(name) is \(value == false ? "false" : "not told").")
-            }
-        case .imported where values.local == true:
-            warnings.append("Came from a file by the record; the token says that it made it (CKA_LOCAL).")
-        default: break
-        }
-        let expected = key.algorithm == "EC" ? "P-256" : "RSA-2048"
-        if let strength = values.strength, strength != expected {
-            warnings.append("\(expected) by the ledger, \(strength) by the token.")
-        }
-        return warnings
     }
 }
 

@@ -27,8 +27,11 @@ struct RecordFacts {
             return .facts([
                 "kind": finding.kind.rawValue, "time": finding.time, "node": finding.node, "key": finding.key,
                 "caller": finding.caller, "token": finding.hsmToken, "since": finding.since, "until": finding.until,
-                "length": finding.length, "count": finding.count, "one": finding.count == 1 ? true : nil,
-                "first": finding.first, "last": finding.last, "usual": finding.usual,
+                "length": finding.since.flatMap { since in finding.until.map { since.length(to: $0) } },
+                "count": finding.count, "one": finding.count == 1 ? true : nil,
+                "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
+                "payments": finding.payments, "usual": finding.usual, "cutOff": finding.cutOff,
+                "callers": finding.callers.isEmpty ? nil : UseFacts.most(finding.callers),
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "readers": isLoss ? finding.node.flatMap { builder.system.nodes[$0] }?.headReaders.keys.sorted() : nil,
@@ -52,6 +55,8 @@ struct RecordFacts {
                 "headReaders": readers.map { .facts(["by": $0.key, "count": $0.value]) } as [JSONValue],
                 "starts": figures.figure(node.starts, "event start of \(node.node.name)"),
                 "stops": figures.figure(node.stops, "event stop of \(node.node.name)"),
+                "programReadings": figures.figure(
+                    node.programReadings, "event program_digests of \(node.node.name)"),
             ])
         }
     }
@@ -84,11 +89,10 @@ struct RecordFacts {
     }
 }
 
-extension Finding {
-    /// The time between `since` and `until` in its two largest units, such as `5 d 3 h` or `20 s`.
-    fileprivate var length: String? {
-        guard let since, let until else { return nil }
-        let seconds = abs(until.milliseconds - since.milliseconds) / 1000
+extension AuditTime {
+    /// Returns the time between both in its two largest units, such as `5 d 3 h` or `20 s`.
+    func length(to other: AuditTime) -> String {
+        let seconds = abs(other.milliseconds - milliseconds) / 1000
         let units: [(String, Int64)] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
         guard let first = units.firstIndex(where: { seconds >= $0.1 }) else { return "0 s" }
         let (name, length) = units[first]

@@ -18,15 +18,6 @@ struct SystemFacts {
                 .facts(["subject": $0.subject, "sha256": $0.sha256])
             } as [JSONValue],
             "signingTimeWindow": status.trust.signingTimeWindow,
-            "tokens": status.tokens.map { token in
-                .facts([
-                    "token": token.name, "condition": token.condition, "model": token.model,
-                    "manufacturer": token.manufacturer, "serial": token.serialNumber,
-                    "hardware": token.hardwareVersion, "firmware": token.firmwareVersion, "library": token.library,
-                    "tierEC": token.tierECv1, "tierRSA": token.tierRSAv1,
-                    "shortcomings": token.shortcomings,
-                ])
-            } as [JSONValue],
             "warnings": status.warnings,
         ])
     }
@@ -52,6 +43,31 @@ struct SystemFacts {
                 } as [JSONValue],
                 "compared": comparison, "listed": list?.version,
             ])
+        }
+    }
+
+    /// The times between a recorded stop and the next start.
+    var downtimes: [JSONValue] {
+        builder.system.sortedNodes.flatMap(\.allDowntimes).map { downtime in
+            .facts([
+                "node": downtime.place.node, "since": downtime.since, "until": downtime.until,
+                "length": downtime.until.map { downtime.since.length(to: $0) }, "record": downtime.place,
+            ])
+        }
+    }
+
+    /// The PINs and passwords, with the record since which their keyed digest is the present one. With another key, the
+    /// digest before cannot be compared, so the secret may be older.
+    var credentials: [JSONValue] {
+        builder.system.sortedNodes.flatMap { node in
+            node.values.keys.filter(SystemHistory.isSecret).sorted().map { name in
+                let (set, key) = (node.settingsSince[name], node.settingsSince["credentials.key"])
+                let days = set.map { max(0, builder.period.until.milliseconds - $0.time.milliseconds) / 86_400_000 }
+                return .facts([
+                    "node": node.node, "name": name, "since": set?.time, "isBeginning": set?.place == key?.place,
+                    "days": days.map { Int($0) }, "record": set?.place,
+                ])
+            }
         }
     }
 

@@ -86,17 +86,21 @@ struct UseFacts {
             }
         }
         return Set(byCode.keys).union(builder.uses.floods.keys).sorted().map { code in
-            let sorted = (callers[code] ?? [:]).sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+            let callers = callers[code] ?? [:]
             return .facts([
                 "code": code,
                 "requests": figures.figure(
                     byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),
-                "callers": sorted.prefix(Self.maximumCallers).map {
-                    .facts(["caller": $0.key, "count": $0.value])
-                } as [JSONValue],
-                "moreCallers": max(0, sorted.count - Self.maximumCallers).ifAny,
+                "callers": Self.most(callers), "moreCallers": max(0, callers.count - Self.maximumCallers).ifAny,
                 "summary": builder.uses.floods[code] ?? 0,
             ])
+        }
+    }
+
+    /// Returns the callers with the most requests, and their numbers.
+    static func most(_ callers: [String: Int]) -> [JSONValue] {
+        callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(maximumCallers).map {
+            .facts(["caller": $0.key, "count": $0.value])
         }
     }
 
@@ -117,7 +121,7 @@ struct UseFacts {
                 "key": pair.key, "caller": pair.caller, "superseded": pair.key.flatMap { builder.lateAfter($0) },
                 "opened": figures.figure(
                     use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
-                "last": use.lastAfterSuperseded,
+                "last": use.lastAfterSuperseded, "cutOff": pair.key.flatMap { builder.keys[$0]?.superseded?.cutOff },
             ])
         }
     }
@@ -135,7 +139,7 @@ struct UseFacts {
             let days = reconciliation.unexplainedDays(of: place)
             return .facts([
                 "kind": log.kind.rawValue, "since": log.since, "until": log.until, "node": log.node, "token": log.token,
-                "serial": log.serial,
+                "serial": log.serial, "file": log.file?.name, "sha256": log.file?.digest.hex,
                 "keys": comparisons.map { comparison in
                     .facts([
                         "key": comparison.key, "merchant": builder.keys[comparison.key]?.merchant,

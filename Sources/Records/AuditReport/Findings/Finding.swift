@@ -21,6 +21,8 @@ public struct Finding: Sendable, Equatable {
         /// A person tried to approve their own request.
         case ownRequest = "own_request"
         case replays
+        /// A caller had very many refused requests, which may be recorded only as sums.
+        case manyRefusals = "many_refusals"
         case busyHour = "busy_hour"
         case unusualHour = "unusual_hour"
         case firstUse = "first_use"
@@ -44,9 +46,18 @@ public struct Finding: Sendable, Equatable {
     public var since: AuditTime?
     public var until: AuditTime?
     public var count: Int?
-    /// The first and the last sequence of lost records.
+    /// The first and the last sequence of lost records, or of records whose times come after that of the next record.
     public var first: Int?
     public var last: Int?
+    /// The time of ``first``, and that of the record before it, if the clock was set back after ``last``.
+    public var ahead: AuditTime?
+    public var before: AuditTime?
+    /// The number of payments that were sent again.
+    public var payments: Int?
+    /// The time until which a deactivated key still decrypts.
+    public var cutOff: AuditTime?
+    /// The callers, with the number of their requests.
+    public var callers: [String: Int] = [:]
     /// The most uses in an hour of the preceding weeks.
     public var usual: Int?
     /// The records that show the finding.
@@ -137,7 +148,7 @@ extension ReportBuilder {
     private var systemFindings: [Finding] {
         system.sortedNodes.flatMap { node in
             node.values.sorted { $0.key < $1.key }.compactMap { name, value in
-                guard let set = node.modulesSet[name], name.hasPrefix("tokens."),
+                guard let set = node.settingsSince[name], name.hasPrefix("tokens."),
                     name.hasSuffix(".module"),
                     value.lowercased().contains("softhsm")
                 else { return nil }

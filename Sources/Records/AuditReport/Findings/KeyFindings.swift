@@ -4,12 +4,12 @@ import AuditChain
 struct BlockedKey: Sendable, Equatable {
     /// The last use before the key was blocked.
     private(set) var lastUse: AuditTime?
-    /// The number of requests that were refused from then on.
-    private(set) var refused = 0
+    /// The number of requests that were refused from then on, by caller.
+    private(set) var refused: [String: Int] = [:]
 
     mutating func take(_ entry: AuditEntry, blocked: AuditTime) {
         if !AuditOutcome.used.contains(entry.outcome) {
-            if entry.time >= blocked { refused += 1 }
+            if entry.time >= blocked { refused[entry.callerText ?? "–", default: 0] += 1 }
         } else if entry.time < blocked {
             lastUse = max(lastUse ?? entry.time, entry.time)
         }
@@ -44,7 +44,8 @@ extension ReportBuilder {
         finding.key = key.key
         finding.caller = event.by
         (finding.since, finding.until) = (blocked?.lastUse, blockedAt(key.key))
-        finding.count = blocked?.refused ?? 0
+        finding.callers = blocked?.refused ?? [:]
+        finding.count = finding.callers.values.reduce(0, +)
         finding.records.add(event.place)
         return finding
     }
@@ -61,6 +62,7 @@ extension ReportBuilder {
             finding.since = since
             finding.until = uses.compactMap(\.value.lastAfterSuperseded).max()
             finding.count = finding.records.count
+            finding.cutOff = keys[key]?.superseded?.cutOff
             return finding
         }
     }

@@ -18,8 +18,15 @@ struct RecordIncidents: Sendable {
         var intervalsOverADay = 0
         /// The losses of an HSM token's memory of the record's end.
         var memoryLosses: Finding?
-        /// The refusals with `signing_time_outside_window` by day, and the findings that need them.
-        var refusedByDay: [Int: Int] = [:]
+        /// The records at which the clock was set back, which the first pass has found, in their order.
+        var setBacks: ArraySlice<SetBack> = []
+        /// The records directly before the next of these that have later times, if the last record has one.
+        var ahead: (first: Int, before: AuditTime?, time: AuditTime)?
+    }
+
+    private struct SetBack {
+        let sequence: Int
+        let time: AuditTime
     }
 
     private struct Copy {
@@ -31,6 +38,15 @@ struct RecordIncidents: Sendable {
     private var nodes: [AuditNode: Node] = [:]
 
     private static let dayLength: Int64 = 86_400_000
+    /// The difference in milliseconds beyond which an earlier time is that of a clock that was set back. A record has
+    /// the time at which its request began.
+    private static let setBackLength: Int64 = 1000
+
+    /// Takes note, in the first pass, of a record whose time is before that of the record before it.
+    mutating func survey(_ entry: AuditEntry, after time: AuditTime) {
+        guard entry.time.milliseconds + Self.setBackLength < time.milliseconds else { return }
+        nodes[entry.node, default: Node()].setBacks.append(SetBack(sequence: entry.sequence, time: entry.time))
+    }
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
         var node = nodes[entry.node] ?? Node()
@@ -38,10 +54,13 @@ struct RecordIncidents: Sendable {
             node.last = (entry.sequence, entry.time)
             nodes[entry.node] = node
         }
-        if inPeriod, let last = node.last, entry.time.milliseconds + 1000 < last.time.milliseconds {
-            var finding = Finding(.clockSetBack, entry)
-            (finding.since, finding.until) = (last.time, entry.time)
-            findings.add(finding)
+        if let last = node.last, entry.time.milliseconds + Self.setBackLength < last.time.milliseconds {
+            if inPeriod { findings.add(Self.setBack(entry, node, last)) }
+            (node.ahead, node.setBacks) = (nil, node.setBacks.dropFirst())
+        }
+        if let next = node.setBacks.first {
+            let isAhead = entry.time > next.time
+            node.ahead = isAhead ? node.ahead ?? (entry.sequence, node.last?.time, entry.time) : nil
         }
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
@@ -81,6 +100,17 @@ struct RecordIncidents: Sendable {
             if AuditOutcome.used.contains(entry.outcome) { node.copy = nil }
         default: break
         }
+    }
+
+    /// Returns the finding that the clock was set back, and between which records it had been set forward.
+    private static func setBack(_ entry: AuditEntry, _ node: Node, _ last: (sequence: Int, time: AuditTime)) -> Finding
+    {
+        var finding = Finding(.clockSetBack, entry)
+        (finding.since, finding.until) = (last.time, entry.time)
+        guard let ahead = node.ahead else { return finding }
+        (finding.first, finding.last, finding.count) = (ahead.first, last.sequence, last.sequence - ahead.first + 1)
+        (finding.before, finding.ahead) = (ahead.before, ahead.time)
+        return finding
     }
 
     /// The ledger was restored from a copy, which ends where the ledger ended at the daemon's start. The HSM token

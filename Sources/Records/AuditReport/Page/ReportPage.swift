@@ -10,7 +10,7 @@ public struct InstalledVerifier: Sendable {
     /// The names of the files: the two scripts, what the second imports, and the page's template.
     public static let names = [
         "verify-audit", "recount-report", "report_facts.py", "report_findings.py", "report_records.py",
-        "report_template.py", "report.template.html",
+        "report_template.py", "report_tokens.py", "report.template.html",
     ]
 
     public init(folder: String, files: [(name: String, digest: AuditDigest)]) {
@@ -60,7 +60,7 @@ public struct ReportPage {
         )
         let keys = KeyTableFacts(builder: builder, live: live, others: others)
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
-        let nodes = system.sortedNodes
+        let (nodes, hsmTokens) = (system.sortedNodes, HSMTokenFacts(builder: builder))
         return .facts([
             "format": 3, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
             "version": version,
@@ -83,20 +83,22 @@ public struct ReportPage {
             "verdict": record.verdict,
             "thresholds": JSONValue.facts([
                 "replays": RefusalsByCaller.replaysOfDay, "factor": CallerAnomaly.factor, "weeks": CallerAnomaly.weeks,
-                "least": CallerAnomaly.least,
+                "least": CallerAnomaly.least, "refusals": RefusalsByCaller.refusalsOfHour,
             ]),
             "findings": record.findings(figures), "omittedFindings": omitted.ifAny,
             "nodes": record.nodes(figures), "moments": record.moments, "omittedArchives": system.omittedArchives.ifAny,
             "events": record.events, "system": systemFacts.totals,
-            "live": live.map(systemFacts.live), "versions": systemFacts.versions,
+            "live": live.map(systemFacts.live), "tokens": hsmTokens.hsmTokens, "versions": systemFacts.versions,
+            "downtimes": systemFacts.downtimes,
             "unlisted": !builder.unlistedPrograms.isEmpty, "programs": systemFacts.programs,
             "configurations": systemFacts.configurations,
             "omittedChangesOfFiles": nodes.reduce(0) { $0 + $1.omitted }.ifAny,
-            "changes": systemFacts.changes, "omittedChanges": system.omittedChanges.ifAny,
+            "credentials": systemFacts.credentials, "changes": systemFacts.changes,
+            "omittedChanges": system.omittedChanges.ifAny,
             "states": keys.states, "keys": keys.keys,
             "keysNotKept": builder.stepsNotKept.ifAny, "maximumKeys": ReportBuilder.maximumKeys,
             "omittedSteps": builder.keys.values.reduce(0) { $0 + $1.omitted }.ifAny,
-            "attributes": live.map(keys.attributes), "others": keys.keysOfOtherLedgers,
+            "attributes": hsmTokens.attributes, "others": keys.keysOfOtherLedgers,
             "differences": live == nil ? nil : keys.differences,
             "steps": use.steps, "charts": use.charts, "uses": use.pairs(figures),
             "furtherPairs": builder.uses.hasFurtherPairs ? KeyUseTally.maximumPairs : nil,

@@ -23,6 +23,23 @@ public struct KeyHistory: Sendable, Equatable {
         public let by: String?
         public let approval: String?
         public let reason: String?
+        /// The time until which a deactivated key still decrypts; nil if there is none, or if it is not recorded.
+        public var cutOff: AuditTime?
+    }
+
+    /// The facts about a key in the newest record that has them. Records of older versions have none.
+    struct Facts: Sendable, Equatable {
+        let time: AuditTime
+        let algorithm: String
+        let bits: Int?
+        let origin: String?
+    }
+
+    /// The newest recorded certificate's end and issuer, as the record has them.
+    struct Certificate: Sendable, Equatable {
+        let time: AuditTime
+        let end: String
+        let issuer: String?
     }
 
     public let key: AuditDigest
@@ -31,6 +48,8 @@ public struct KeyHistory: Sendable, Equatable {
     /// The number of certificate requests and certificates beyond ``maximumEvents``, which are counted but not kept. All
     /// other steps are kept.
     public internal(set) var omitted = 0
+    private(set) var facts: Facts?
+    private(set) var certificate: Certificate?
 
     static let maximumEvents = 200
 
@@ -39,6 +58,12 @@ public struct KeyHistory: Sendable, Equatable {
     /// The step by which the key entered the ledger.
     public var arrival: Event? {
         events.first { [.generated, .imported, .adopted].contains($0.step) }
+    }
+
+    /// The event by which the key entered the ledger, if the record of that step, or a later one, shows it.
+    var came: String? {
+        let origins = ["generated": "key_generate", "imported": "key_import", "adopted": "key_adopt"]
+        return arrival?.step.name ?? facts?.origin.flatMap { origins[$0] }
     }
 
     /// The step from which the key was in use: its first certificate, its import or its adoption. Nil if the export
@@ -83,6 +108,19 @@ public struct KeyHistory: Sendable, Equatable {
             case .state, .stated: true
             default: false
             }
+        }
+    }
+
+    /// Takes the facts of a record of the key's arrival or certificate.
+    mutating func takeFacts(_ entry: AuditEntry) {
+        guard let algorithm = entry.details["algorithm"]?.stringValue else { return }
+        if facts.map({ $0.time <= entry.time }) ?? true {
+            facts = Facts(
+                time: entry.time, algorithm: algorithm, bits: entry.details["bits"]?.numberValue?.int,
+                origin: entry.details["origin"]?.stringValue)
+        }
+        if let end = entry.details["certificateEnd"]?.stringValue, certificate.map({ $0.time <= entry.time }) ?? true {
+            certificate = Certificate(time: entry.time, end: end, issuer: entry.details["issuer"]?.stringValue)
         }
     }
 
@@ -137,6 +175,7 @@ extension KeyHistory.Event {
         by = entry.callerText
         approval = entry.details["approval"]?.stringValue
         reason = entry.details["reason"]?.stringValue
+        cutOff = entry.details["cutOff"]?.stringValue.flatMap(AuditTime.init(stored:))
     }
 
     /// Makes the statement of one key's state from a `key_states` record.

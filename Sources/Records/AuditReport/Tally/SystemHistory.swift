@@ -32,7 +32,14 @@ public struct SystemHistory: Sendable {
         }
     }
 
-    struct ModuleSetting: Sendable, Equatable {
+    /// The time from a recorded stop to the next start.
+    struct Downtime: Sendable, Equatable {
+        let since: AuditTime
+        let place: RecordPlace
+        fileprivate(set) var until: AuditTime?
+    }
+
+    struct SettingSince: Sendable, Equatable {
         let time: AuditTime
         let place: RecordPlace
     }
@@ -50,19 +57,26 @@ public struct SystemHistory: Sendable {
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
+        /// The weekly readings of the programs' files.
+        public internal(set) var programReadings = RecordReferences()
+        /// The downtimes in the period, at most ``maximumMoments``.
+        fileprivate(set) var downtimes: [Downtime] = []
+        /// The last stop, unless a start came after it.
+        fileprivate var stopped: Downtime?
         /// The starts at which the version differed from that of the previous start.
         public internal(set) var versions: [Moment] = []
-        /// The programs after each start, or change of a PKCS#11 library, that changed at least one file.
+        /// The programs after each start, weekly reading or change of a PKCS#11 library, that changed at least one file.
         public internal(set) var programs: [Programs] = []
         /// The loads of a configuration file whose SHA-256 differed from that of the previous load.
         public internal(set) var configurations: [Moment] = []
-        /// The number of elements that ``versions``, ``programs`` and ``configurations`` lack, because each is limited
-        /// to ``maximumMoments``.
+        /// The number of elements that ``versions``, ``programs``, ``configurations`` and ``downtimes`` lack, because each
+        /// is limited to ``maximumMoments``.
         public internal(set) var omitted = 0
         /// The settings that were last in force.
         fileprivate(set) var values: [String: String] = [:]
-        /// The time and the record since which each HSM token has had its present module, by the setting's name.
-        fileprivate(set) var modulesSet: [String: ModuleSetting] = [:]
+        /// The time and the record since which HSM tokens have had their present module, and secrets their present
+        /// digest, by the setting's name.
+        fileprivate(set) var settingsSince: [String: SettingSince] = [:]
         fileprivate var incoming: [String: String] = [:]
     }
 
@@ -101,7 +115,7 @@ public struct SystemHistory: Sendable {
     /// The settings that were last in force, by node.
     public var values: [AuditNode: [String: String]] { nodes.mapValues(\.values) }
 
-    private static let (maximumMoments, maximumChanges) = (500, 5_000)
+    fileprivate static let (maximumMoments, maximumChanges) = (500, 5_000)
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
         var node =
@@ -118,11 +132,19 @@ public struct SystemHistory: Sendable {
         case .start:
             let version = entry.details["version"]?.stringValue ?? "-"
             if inPeriod { node.starts.add(entry) }
+            node.endDowntime(entry.time)
             Self.note(version, entry, in: &node.versions, &node.omitted)
             Self.note(
                 Self.programs(entry, modules: entry.details["modules"]?.objectValue?.members ?? []), in: &node)
+        case .programDigests:
+            if inPeriod { node.programReadings.add(entry) }
+            Self.note(
+                Self.programs(entry, modules: entry.details["modules"]?.objectValue?.members ?? []), in: &node)
         case .moduleChange: takeModuleChange(entry, of: &node)
-        case .stop where inPeriod: node.stops.add(entry)
+        case .stop where inPeriod:
+            node.stops.add(entry)
+            node.endDowntime(nil)
+            node.stopped = Downtime(since: entry.time, place: RecordPlace(entry))
         case .auditHead where isDone && node.headReaders.count < Self.maximumMoments:
             node.headReaders[entry.callerText ?? "the daemon", default: 0] += 1
         case .configurationLoad, .configurationReload:
@@ -212,11 +234,17 @@ public struct SystemHistory: Sendable {
                         before: node.values[name], after: node.incoming[name]))
             }
         }
-        for (name, value) in node.incoming where name.hasSuffix(".module") && node.values[name] != value {
-            node.modulesSet[name] = ModuleSetting(time: entry.time, place: RecordPlace(entry))
+        for (name, value) in node.incoming where Self.isDated(name) && node.values[name] != value {
+            node.settingsSince[name] = SettingSince(time: entry.time, place: RecordPlace(entry))
         }
         node.values = node.incoming
         node.incoming = [:]
+    }
+
+    static func isSecret(_ name: String) -> Bool { name.hasSuffix(".pin_digest") || name.hasSuffix(".password_digest") }
+
+    private static func isDated(_ name: String) -> Bool {
+        isSecret(name) || name.hasSuffix(".module") || name == "credentials.key"
     }
 
     /// Appends a moment with the text, unless the text equals that of the last element.
@@ -234,6 +262,18 @@ public struct SystemHistory: Sendable {
             Moment(
                 time: entry.time, place: RecordPlace(entry), text: text, by: entry.callerText,
                 approval: entry.details["approval"]?.stringValue))
+    }
+}
+
+extension SystemHistory.Node {
+    /// The downtimes, including one that lasts to the end of the export.
+    var allDowntimes: [SystemHistory.Downtime] { downtimes + [stopped].compactMap(\.self) }
+
+    fileprivate mutating func endDowntime(_ until: AuditTime?) {
+        guard var stopped else { return }
+        self.stopped = nil
+        stopped.until = until
+        if downtimes.count < SystemHistory.maximumMoments { downtimes.append(stopped) } else { omitted += 1 }
     }
 }
 

@@ -20,6 +20,13 @@ public struct TokenUseLog: Sendable, Equatable {
         case counter
     }
 
+    public struct File: Sendable, Equatable {
+        public let name: String
+        public let digest: AuditDigest
+
+        public init(name: String, digest: AuditDigest) { (self.name, self.digest) = (name, digest) }
+    }
+
     public let kind: Kind
     /// The node whose uses the log contains; nil if the log contains the uses of all nodes that use the HSM token.
     public let node: AuditNode?
@@ -30,6 +37,8 @@ public struct TokenUseLog: Sendable, Equatable {
     /// The beginning of the time for which the log is complete, inclusive; `until` is the end, exclusive.
     public let since: AuditTime
     public let until: AuditTime
+    /// The file from which the log was read, without its directory.
+    public var file: File?
     /// The number of uses by key. If ``kind`` is `log`, `days` has them also by day, counted from 1970-01-01.
     public private(set) var uses: [AuditDigest: Int] = [:]
     public private(set) var days: [AuditDigest: [Int: Int]] = [:]

@@ -44,7 +44,7 @@ struct RecordedConfigurationTests {
             "tokens.primary.sessions": "2", "tokens.primary.call_timeout": "10s",
             "tokens.primary.recycle_after": "1000000", "tokens.primary.allow_extractable_secret": "false",
             "tokens.primary.environment": "", "tokens.primary.init_args": "", "tokens.primary.deny_system_calls": "",
-            "tokens.primary.use_log": "",
+            "tokens.primary.use_log": "", "tokens.primary.validation": "",
             "trust.root_files": "", "trust.roots": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
             "trust.distrusted": "", "verification.signing_time_window": "5m",
         ]

@@ -106,6 +106,16 @@ struct ReloadTests {
         entries = try await recorded(after: last)
         #expect(entries.map(\.event) == ["configuration_reload"])
 
+        // Another PIN in the same file is a change.
+        last = try #require(entries.last?.sequence)
+        let before = assembly.live.configuration.current.recordedValues["tokens.primary.pin_digest"]
+        try fixture.directory.write("4321\n", to: "pin")
+        #expect(try await reload(text))
+        entries = try await recorded(after: last)
+        #expect(entries.map(\.event) == ["configuration_reload", "configuration_values"])
+        let after = value("tokens.primary.pin_digest", entries.last)
+        #expect(before != nil && after != nil && before != after)
+
         // A changed access rule takes effect immediately. Changed limits of listener and approvals take effect only
         // after a restart.
         last = try #require(entries.last?.sequence)

@@ -18,8 +18,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             and the commands that repeat it, followed by the system, the inventory of keys, their use, people, and \
             what it does not show. Each part names the requirements of PCI DSS 4.0.1 that it is evidence for.
 
-            By default the record of all nodes is exported and verified first, and the daemon returns its keys and HSM \
-            tokens:
+            By default the record of all nodes is exported and verified first, and the daemon returns its state and its \
+            keys' states:
 
               paytokenctl audit report --out report.html \\
                   --since 2025-11-01 --until 2026-10-31
@@ -224,10 +224,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             .copy(to: recordsFile, said: "exported")
         try keys.write(Array(ownKeys.map(\.pem).joined().utf8))
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
-        let described = await KeyAttributeQuestions(connection: connection)
-            .answers(for: try await connection.allKeys().keys)
         let live = LiveState(
-            askedAt: AuditTime(Date()), status: status, keys: described.keys, attributeFaults: described.faults)
+            askedAt: AuditTime(Date()), status: status, keys: try await connection.allKeys().keys)
         let tokenUses = try await TokenUseFiles.ask(
             connection, for: live.status.tokens.map(\.name), from: period.since, until: min(period.until, begun),
             beside: stem)

@@ -1,8 +1,10 @@
 import AuditChain
 import AuditReport
 import CommandOutput
+import Crypto
 import DaemonAPI
 import Encodings
+import Foundation
 
 /// `--token-uses`: the HSM tokens' own counts of their keys' uses.
 enum TokenUseFiles {
@@ -54,17 +56,19 @@ enum TokenUseFiles {
                 .unreadable, "\(InputFile.name(path)) does not say how an HSM token's keys were used: \(reason).")
         }
         do {
-            var log: TokenUseLog?
+            var (log, digest): (TokenUseLog?, SHA256) = (nil, SHA256())
             let end = try InputFile.forEachLine(
                 of: path, progress: { "\(($0 >> 10).grouped) KiB of an HSM token's uses read" },
+                readBlock: { digest.update(data: $0) },
                 take: { line in
                     if log == nil { log = try TokenUseLog(header: line) } else { try log?.take(line: line) }
                 })
             guard !end.isOverlong, !end.endsInIncompleteLine else {
                 throw refusal("a line is too long, or its last one was cut off")
             }
-            guard let log else { throw refusal("it is empty") }
+            guard var log, let sum = AuditDigest(bytes: Array(digest.finalize())) else { throw refusal("it is empty") }
             try log.finish()
+            log.file = TokenUseLog.File(name: URL(filePath: path).lastPathComponent, digest: sum)
             return log
         } catch let error as TokenUseLogError {
             throw refusal(error.description)

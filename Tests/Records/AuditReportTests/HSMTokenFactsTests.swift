@@ -1,0 +1,157 @@
+import AuditChain
+import KeyTypes
+import StrictJSON
+import Testing
+
+@testable import AuditReport
+
+/// What HSM tokens said of themselves and of their keys, as the record has it. `scripts/recount-report` finds the same in
+/// each test.
+@Suite("The report's HSM tokens and their keys")
+struct HSMTokenFactsTests {
+    /// The attributes of a P-256 key that the HSM token made.
+    private static let made = RecordedKeyAttributes(
+        algorithm: .ec, bits: 256, sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true,
+        local: true, token: true, private: true, modifiable: true, uses: [.derive])
+
+    private static func changed(_ change: (inout RecordedKeyAttributes) -> Void) -> RecordedKeyAttributes {
+        var attributes = made
+        change(&attributes)
+        return attributes
+    }
+
+    /// The attributes of a key that was imported from a file.
+    private static let imported = changed {
+        ($0.local, $0.alwaysSensitive, $0.neverExtractable) = (false, false, false)
+    }
+
+    private static let generate = AuditEvent.keyGenerate(key: KeyFacts(algorithm: .ec, origin: .generated))
+    private static let importing = AuditEvent.keyImport(
+        certificate: nil, approval: nil, key: KeyFacts(algorithm: .ec, origin: .imported))
+    private static let adopt = AuditEvent.keyAdopt(approval: nil, key: KeyFacts(algorithm: .ec, origin: .adopted))
+
+    private static func report(_ book: RecordBook) async throws -> JSONObject {
+        try await book.expectRecounted()
+        return try #require(book.report(to: 24 * 31).objectValue)
+    }
+
+    private static func objects(_ value: JSONValue?, _ name: String) -> [JSONObject] {
+        (value?.objectValue?[name]?.arrayValue ?? []).compactMap(\.objectValue)
+    }
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        let arrival: AuditEvent?
+        let attributes: [RecordedKeyAttributes]
+        let warnings: [String]
+        var testDescription: String { warnings.joined(separator: " ") }
+
+        init(_ arrival: AuditEvent?, _ attributes: [RecordedKeyAttributes], _ warnings: [String] = []) {
+            (self.arrival, self.attributes, self.warnings) = (arrival, attributes, warnings)
+        }
+    }
+
+    @Test(
+        "warns of attributes that are insecure or contradict the record, and of no others",
+        arguments: [
+            Case(generate, [made]), Case(importing, [imported]), Case(adopt, [imported]), Case(nil, [imported]),
+            Case(generate, [imported], ["alwaysSensitive", "neverExtractable", "not_made_here"]),
+            Case(importing, [made], ["made_here"]),
+            Case(adopt, [changed { $0.neverExtractable = false }], ["neverExtractable"]),
+            Case(
+                generate,
+                [changed { ($0.sensitive, $0.extractable, $0.private, $0.token) = (false, true, false, false) }],
+                ["sensitive", "extractable", "private", "stored"]),
+            Case(
+                generate, [changed { ($0.sensitive, $0.extractable) = (nil, nil) }],
+                ["not_reported CKA_SENSITIVE", "not_reported CKA_EXTRACTABLE"]),
+            Case(generate, [changed { ($0.algorithm, $0.bits) = (.rsa, 2048) }], ["strength EC 256"]),
+            Case(nil, [changed { ($0.algorithm, $0.bits) = (.rsa, 1024) }], ["strength EC 256 or RSA 2048"]),
+            Case(generate, [made, made], ["copies"]),
+        ])
+    func warnings(of test: Case) async throws {
+        var book = RecordBook()
+        if let arrival = test.arrival { try book.add(arrival, at: 1, by: "alice", key: RecordBook.key) }
+        try book.add(.keyAttributes(test.attributes), at: 2, key: RecordBook.key, hsmToken: "primary")
+        let rows = Self.objects(try await Self.report(book)["attributes"], "rows")
+        let found = Self.objects(.object(try #require(rows.first)), "warnings").map { warning in
+            [warning["kind"]?.stringValue, warning["attribute"]?.stringValue].compactMap(\.self).joined(separator: " ")
+        }
+        #expect(found == test.warnings && rows.count == 1)
+    }
+
+    @Test("shows what each node recorded last, equal statements in one row, warnings first, and no destroyed key")
+    func rows() async throws {
+        var book = RecordBook()
+        let (open, destroyed) = (Self.changed { $0.extractable = true }, AuditDigest.of([9]))
+        for node in ["node-1", "node-2"] {
+            try book.add(.keyAttributes([open]), on: node, at: 1, key: RecordBook.key, hsmToken: "primary")
+            try book.add(.keyAttributes([Self.made]), on: node, at: 2, key: RecordBook.key, hsmToken: "primary")
+            try book.add(.keyAttributes([Self.made]), on: node, at: 2, key: destroyed, hsmToken: "primary")
+        }
+        try book.add(.keyAttributes([open]), on: "node-2", at: 3, key: RecordBook.key, hsmToken: "second")
+        try book.add(.keyStateChange(KeyStateChange(from: nil, to: .destroyed)), at: 4, key: destroyed)
+        try book.add(.keyObjectsDestroy, on: "node-2", at: 5, key: destroyed, hsmToken: "primary")
+        try book.add(Self.generate, at: 6, by: "alice", key: RecordBook.other)
+        let report = try await Self.report(book)
+        let rows = Self.objects(report["attributes"], "rows")
+        #expect(rows.map { $0["token"]?.stringValue } == ["second", "primary"])
+        #expect(rows[1]["records"]?.arrayValue?.map(\.stringValue) == ["node-1 2", "node-2 2"])
+        let unread = report["attributes"]?.objectValue?["unread"]?.arrayValue?.map(\.stringValue)
+        #expect(unread == [RecordBook.other.base64])
+        let page = try book.page()
+        #expect(page.contains("1 of 2 private keys in HSM tokens are not as they have to be"))
+        #expect(page.contains("<strong>\nCKA_EXTRACTABLE is true: anyone with the PIN"))
+        #expect(page.contains("destroyed by node-1; then removed from the HSM tokens of node-2 too"))
+    }
+
+    @Test("shows an HSM token's newest description with the validation that the operator states, and the missing ones")
+    func hsmTokens() async throws {
+        var book = RecordBook()
+        func described(_ firmware: String) -> AuditEvent {
+            .tokenAttributes(
+                RecordedHSMToken(
+                    label: AuditText("pay"), serialNumber: AuditText("1a2b"), manufacturer: AuditText("<b>Example"),
+                    model: AuditText("Nine"), hardwareVersion: AuditText("3.0"), firmwareVersion: AuditText(firmware),
+                    library: AuditText("Example 1.2"), tierECv1: .a, tierRSAv1: nil,
+                    shortcomings: [AuditText("It has no RSA.")]))
+        }
+        var values = ConfigurationValues()
+        values.set("tokens.primary.module", ConfigurationValue("/usr/lib/a.so"))
+        values.set("tokens.primary.validation", ConfigurationValue("FIPS 140-3 level 3"))
+        values.set("tokens.second.module", ConfigurationValue("/usr/lib/b.so"))
+        for event in values.events() { try book.add(event, at: 1) }
+        for firmware in ["7.11", "7.12"] { try book.add(described(firmware), at: 2, hsmToken: "primary") }
+        let tokens = try #require(try await Self.report(book)["tokens"]?.arrayValue).compactMap(\.objectValue)
+        #expect(tokens.map { $0["firmware"]?.stringValue } == ["7.12", nil])
+        #expect(tokens[0]["validation"]?.stringValue == "FIPS 140-3 level 3" && tokens[1]["record"] == nil)
+        let page = try book.page()
+        #expect(page.contains("<td>&lt;b&gt;Example, Nine</td><td>1a2b</td><td>3.0, 7.12</td>"))
+        #expect(page.contains("<td colspan=\"6\">not recorded</td><td>not stated</td>"))
+    }
+
+    @Test(
+        "shows a key's algorithm, origin and newest certificate, also if its arrival is archived, or says not recorded")
+    func facts() async throws {
+        var book = RecordBook()
+        func certificate(_ days: Double, _ issuer: String) -> AuditEvent {
+            .certificateImport(
+                certificate: nil,
+                key: KeyFacts(
+                    algorithm: .rsa, origin: .generated, certificateEnd: RecordBook.time(days * 24),
+                    issuer: AuditText(issuer)))
+        }
+        try book.add(.keyGenerate(), at: 1, by: "alice", key: RecordBook.key)
+        try book.add(certificate(400, "CN=new"), on: "node-2", at: 30, by: "bob", key: RecordBook.other)
+        try book.add(certificate(300, "CN=old"), on: "node-3", at: 20, by: "bob", key: RecordBook.other)
+        try book.add(
+            certificate(500, "CN=refused"), .refused(.certificateUnsuitable), at: 40, by: "bob", key: RecordBook.other)
+        let keys = try #require(try await Self.report(book)["keys"]?.arrayValue).compactMap(\.objectValue)
+        #expect(keys.map { $0["algorithm"]?.stringValue } == [nil, "RSA"] && keys[1]["bits"]?.numberValue?.int == 2048)
+        #expect(keys.map { $0["came"]?.stringValue } == ["key_generate", "key_generate"] && keys[1]["arrival"] == nil)
+        #expect(keys[1]["issuer"]?.stringValue == "CN=new")
+        #expect(keys[1]["certificateEnd"]?.stringValue == RecordBook.time(400 * 24).text)
+        let page = try book.page()
+        #expect(page.contains("<td>not used</td><td>not recorded</td>") && page.contains("<td>RSA, 2048</td>"))
+        #expect(page.contains("2027-02-05, CN=new</td>"))
+    }
+}
