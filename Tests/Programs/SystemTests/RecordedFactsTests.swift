@@ -59,6 +59,11 @@ import TokenForge
         let generated = try #require(try await records(harness, "key_generate").first)
         #expect(generated["algorithm"]?.stringValue == "EC" && generated["bits"]?.numberValue?.int == 256)
         #expect(generated["origin"]?.stringValue == "generated" && generated["certificateEnd"] == nil)
+        let hash = try SharedForge.rsaMerchant.hex
+        let retired = try await harness.paytokenctl(["key", "retire", hash, "--cut-off", "1d", "--reason", "rotated"])
+        #expect(retired.status == 0, "\(retired)")
+        let cutOff = try await records(harness, "key_state_change").last?["cutOff"]?.stringValue
+        #expect(cutOff?.hasSuffix("Z") == true, "\(retired)")
         #expect(try await harness.stop().status == 0)
     }
 

@@ -243,6 +243,17 @@ struct ReloadTests {
         #expect(refusal?.code == .overloaded)
     }
 
+    @Test("records the programs' files again after the pause")
+    func programsReadAgain() async throws {
+        let reading = assembly.lifeRecords.startReadingPrograms(every: .milliseconds(1))
+        defer { reading.cancel() }
+        try await wait(for: "the programs' digests") {
+            let page = try await assembly.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 10)
+            let entry = try page.records.first.map { try AuditEntry(line: $0.line) }
+            return entry?.event == "program_digests" && entry?.details["paytokendSha256"]?.stringValue?.count == 64
+        }
+    }
+
     @Test("records no values for a refused reload")
     func refusedReload() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
