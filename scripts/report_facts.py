@@ -155,7 +155,7 @@ class Hosts:
         if event == "ledger_accept_restore":
             remembered = f", the token remembered record {record['tokenSequence']}" if "tokenSequence" in record else ""
             add("restore", f"goes on after record {record['ledgerSequence']}{remembered}")
-        if event == "ledger_accept_clock": add("clock", "the present clock was taken for right")
+        if event == "ledger_accept_clock": add("clock", "the present clock was accepted as right")
         if event == "audit_key_change":
             lost = ", which was lost" if "formerKey" in record else ""
             former = f", in the place of {record['from'][:12]}…{lost}" if "from" in record else ""

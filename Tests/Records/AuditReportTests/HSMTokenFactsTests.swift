@@ -99,7 +99,7 @@ struct HSMTokenFactsTests {
         let unread = report["attributes"]?.objectValue?["unread"]?.arrayValue?.map(\.stringValue)
         #expect(unread == [RecordBook.other.base64])
         let page = try book.page()
-        #expect(page.contains("1 of 2 private keys in HSM tokens are not as they have to be"))
+        #expect(page.contains("1 of 2 private keys in HSM tokens lack the protection that they must have"))
         #expect(page.contains("<strong>\nCKA_EXTRACTABLE is true: anyone with the PIN"))
         #expect(page.contains("destroyed by node-1; then removed from the HSM tokens of node-2 too"))
     }

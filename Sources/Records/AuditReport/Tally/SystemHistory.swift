@@ -159,7 +159,7 @@ public struct SystemHistory: Sendable {
                         ", the token remembered record \(entry.number("tokenSequence"))"
                     } ?? "") + entry.quoted("reason"), to: &restores)
         case .ledgerAcceptClock where isDone && inPeriod:
-            Self.add(entry, "the present clock was taken for right" + entry.quoted("reason"), to: &acceptedClocks)
+            Self.add(entry, "the present clock was accepted as right" + entry.quoted("reason"), to: &acceptedClocks)
         case .auditKeyChange where isDone && inPeriod:
             let lost = entry.details["formerKey"] != nil ? ", which was lost" : ""
             let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…\(lost)" } ?? ""
