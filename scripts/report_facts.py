@@ -428,7 +428,8 @@ def recount(opened, since, until):
             book.take(record)
     superseded, cut_offs = {}, {}
     for key, steps in book.steps.items():
-        time, said, record = next(((time, step, record) for time, step, *_, record in steps if step in LATE), (None, None, {}))
+        time, said, record = next(((time, step, record) for time, step, *_, record in steps if step in LATE),
+                                  (None, None, dict[str, str]()))
         cut_offs[key] = record.get("cutOff") if said == "deactivated" else None
         # A node that is missing in the export may have recorded the change at any time before the statement.
         is_bounded = said == "stated deactivated" and missing_before and pinned <= begun

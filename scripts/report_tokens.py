@@ -55,7 +55,7 @@ class HSMTokens:
                     rows.setdefault(canonical(row), (row, []))[1].append(record)
         def whole(row, records):
             return {**row, "time": min(record["time"] for record in records), "records": [name_of(record) for record in records]}
-        rows = [whole(*row) for row in rows.values()]
-        warned = [row for row in rows if row["warnings"]]
-        return facts(warned=len(warned) or None, described=len(rows), rows=warned + [row for row in rows if not row["warnings"]],
+        shown = [whole(*row) for row in rows.values()]
+        warned = [row for row in shown if row["warnings"]]
+        return facts(warned=len(warned) or None, described=len(shown), rows=warned + [row for row in shown if not row["warnings"]],
                      unread=[key["key"] for key in keys if key["state"] != "destroyed" and key["key"] not in self.keys])
