@@ -416,7 +416,7 @@ let folders: [[Target]] = [
     folder(
         "Tests/Support",
         [
-            .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"]),
+            .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory", "TestSupport"]),
             .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"]),
             .testTarget(name: "FairSharesTests", dependencies: ["Locks", "FairShares"]),
             .testTarget(

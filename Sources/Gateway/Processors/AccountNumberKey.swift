@@ -12,12 +12,11 @@ public import SecretMemory
 /// The key is never in the store, and a digest without the key reveals nothing. An attacker with both could guess the
 /// few unknown digits of a number. Therefore a digest is removed as soon as the payment's result is known.
 public final class AccountNumberKey: Sendable {
-    public static let byteCount = 32
     private let secret: SecretBytes
 
     /// Makes a key from its 32 bytes.
     public init(_ secret: consuming SecretBytes) {
-        precondition(secret.count == Self.byteCount)
+        precondition(secret.count == RandomKeyFile.byteCount)
         self.secret = secret
     }
 

@@ -1,10 +1,9 @@
 import AuditChain
 import Crypto
-import Encodings
-import Foundation
+import Glibc
 import SecretMemory
 
-// Unsafe: A secret's pointer is used only within the closure that hashes it.
+// Unsafe: A secret's pointer is used only within the closure that hashes or copies it.
 
 /// The keyed digests of the PINs and of the database password, for the record. A change of a digest shows when the secret
 /// was changed; the date of its file does not.
@@ -25,7 +24,7 @@ struct CredentialDigests: Sendable, Equatable {
     ///   - files: the paths of the secrets' files, by the names of their values in the record.
     ///   - directory: the state directory.
     init(of files: [String: String], keyIn directory: String) {
-        guard let key = Self.key("\(directory)/credential-digest-key") else { return }
+        guard let key = Self.key(RandomKeyFile(path: "\(directory)/credential-digest-key")) else { return }
         values["credentials.key"] = Self.digest("credentials.key", SecretBytes(copying: []), key)
         for (name, path) in files {
             guard let secret = try? SecretBytes(contentsOfFile: path) else { continue }
@@ -37,20 +36,21 @@ struct CredentialDigests: Sendable, Equatable {
         for (name, digest) in values { recorded.set(name, ConfigurationValue(digest)) }
     }
 
-    /// Returns the key in the file. Makes the file if there is none, or if its content is not a key.
-    private static func key(_ path: String) -> SymmetricKey? {
-        if let stored = stored(path) { return stored }
-        let text = Hexadecimal.encode((0..<32).map { _ in UInt8.random(in: .min ... .max) })
-        let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
-        guard FileManager.default.createFile(atPath: path, contents: Data((text + "\n").utf8), attributes: attributes)
-        else { return nil }
-        return stored(path)
+    /// Returns the key in the file. Makes the file if there is none, or if its content is not a key. Returns nil if the
+    /// file cannot be read for another reason, since the key may still be in it.
+    private static func key(_ file: RandomKeyFile) -> SymmetricKey? {
+        do throws(RandomKeyFile.Fault) {
+            return symmetric(try file.read())
+        } catch .unreadable(let error) where error.reason != .unreadable(ENOENT) && error.reason != .empty {
+            return nil
+        } catch {
+            guard (try? file.create()) != nil, let key = try? file.read() else { return nil }
+            return symmetric(key)
+        }
     }
 
-    private static func stored(_ path: String) -> SymmetricKey? {
-        guard let text = try? SecretBytes(contentsOfFile: path) else { return nil }
-        let bytes = unsafe text.withUnsafeBytes { unsafe Hexadecimal.decode(String(decoding: $0, as: UTF8.self)) }
-        return bytes.flatMap { $0.count == 32 ? SymmetricKey(data: $0) : nil }
+    private static func symmetric(_ key: borrowing SecretBytes) -> SymmetricKey {
+        unsafe key.withUnsafeBytes { unsafe SymmetricKey(data: $0) }
     }
 
     /// Hashes the name after its length, so that equal secrets under two names have different digests.

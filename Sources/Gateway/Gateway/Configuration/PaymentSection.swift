@@ -115,15 +115,17 @@ extension PaymentSettings {
             file = section.secretFile(name, use: use).map { AccountNumberKeyFile(path: $0, isCreatedIfMissing: false) }
         } else if case .sqlite(let path) = store {
             file = AccountNumberKeyFile(path: path + ".key", isCreatedIfMissing: true)
-            if let file, file.exists, section.checkedSecret(file.path, of: name, use: use) == nil { return nil }
+            if let file = file?.file, file.exists, section.checkedSecret(file.path, of: name, use: use) == nil {
+                return nil
+            }
         } else {
             section.warning(
                 .noAccountNumberKey, name,
                 "is missing, so an account number in a processor's answer is recognised only by its check digit; give all gateways the same file"
             )
         }
-        guard let file, file.exists else { return file }
-        do throws(AccountNumberKeyFile.Fault) { _ = try file.read() } catch { section.problem(name, "\(error)") }
+        guard let file, file.file.exists else { return file }
+        do throws(RandomKeyFile.Fault) { _ = try file.file.read() } catch { section.problem(name, "\(error)") }
         return file
     }
 

@@ -24,7 +24,7 @@ extension OpenToken {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
             do throws(RestorationError) {
-                return try keyUses.counted { () throws(RestorationError) in
+                return try keyUses.reading { () throws(RestorationError) in
                     let plaintext = try tier.open(input, with: entry, in: &session)
                     countUse(of: entry)
                     return (plaintext, tier.protection)
@@ -91,7 +91,7 @@ extension OpenToken {
     private func openingFailure(
         of tier: any RestorationTier, with entry: PrivateKeyEntry, in session: inout Session
     ) -> SelfTestFailure? {
-        keyUses.counted { tier.openingFailure(with: entry, in: &session) }
+        keyUses.reading { tier.openingFailure(with: entry, in: &session) }
     }
 
     private static func doesNotDecrypt(_ call: CallError?, _ failure: SelfTestFailure) -> WorkerFailure {

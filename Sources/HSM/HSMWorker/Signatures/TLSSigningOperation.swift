@@ -25,7 +25,7 @@ extension OpenToken {
             defer { keys.giveBack(request.publicKeyHash) }
             let call: CallError?
             do throws(CallError) {
-                let signature = try keyUses.counted { () throws(CallError) in
+                let signature = try keyUses.reading { () throws(CallError) in
                     let signature = try method.sign(request.input, with: entry, in: &session)
                     if signature != nil { countUse(of: entry) }
                     return signature

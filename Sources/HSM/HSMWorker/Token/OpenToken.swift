@@ -41,8 +41,11 @@ final class OpenToken: Sendable {
     let importProfile = Mutex<KeyProfile?>(nil)
     /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    let keyUses = KeyUseGate()
-    let keyOperations = KeyOperationsLock()
+    /// A decryption of a payment token or a signature of a TLS handshake reads. A change that ends objects writes.
+    let keyUses = ReadersWriterLock()
+    /// A listing reads. A change of keys writes; otherwise two imports could both search for the same key before either
+    /// creates it. Each listing thread has its own session.
+    let keyOperations = ReadersWriterLock()
     /// The keeper of stored test pairs: a worker, or a trial, which uses no keys but its own.
     let keeper: StoredTestPair.Keeper
 
@@ -164,7 +167,7 @@ final class OpenToken: Sendable {
     ///
     /// When an object ends, SoftHSM empties it. A thread that is using it then crashes the process.
     func withoutKeyUses<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        try keyUses.excluded(within: .milliseconds(Int64(opening.callTimeout) / 4), body)
+        try keyUses.writing(after: .milliseconds(Int64(opening.callTimeout) / 4), body)
     }
 
     /// Forgets all keys and the latest listing, after the HSM token has ended the login or the session that owned the

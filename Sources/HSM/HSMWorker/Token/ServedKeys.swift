@@ -2,8 +2,8 @@ import PKCS11
 import WorkerProtocol
 
 // Functions that read the keys again, test them, and serve those that passed. Several sessions may read pages of one
-// listing at the same time, since `listKeys(_:in:)` needs ``KeyOperationsLock`` shared only. The other functions need
-// the lock exclusively.
+// listing at the same time, since `listKeys(_:in:)` only reads under ``OpenToken/keyOperations``. The other functions write
+// under it.
 extension OpenToken {
     /// Reads one page of a listing, tests its keys and serves those that passed.
     ///
@@ -92,95 +92,5 @@ extension OpenToken {
             keys.remove(hash)
             forget(entry)
         }
-    }
-}
-
-/// A readers-writer lock around the keys. A thread that changes keys takes the lock exclusively. Otherwise two imports
-/// could both search for the same key before either creates it. Threads that only read and test keys share the lock,
-/// each with its own session. Sendable because `condition` guards its variables.
-final class KeyOperationsLock: @unchecked Sendable {
-    // The following three variables are guarded by `condition`.
-    private var readers = 0
-    private var hasWriter = false
-    private var waitingWriters = 0
-    private let condition = Condition()
-
-    /// Runs `body` as a writer: no other writer and no reader runs at the same time.
-    func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        condition.lock()
-        waitingWriters += 1
-        while hasWriter || readers > 0 { condition.wait() }
-        waitingWriters -= 1
-        hasWriter = true
-        condition.unlock()
-        defer {
-            condition.lock()
-            hasWriter = false
-            condition.broadcast()
-            condition.unlock()
-        }
-        return try body()
-    }
-
-    /// Runs `body` as a reader, concurrently with other readers. Waiting writers have priority, so that readers cannot
-    /// starve them.
-    func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        condition.lock()
-        while hasWriter || waitingWriters > 0 { condition.wait() }
-        readers += 1
-        condition.unlock()
-        defer {
-            condition.lock()
-            readers -= 1
-            condition.broadcast()
-            condition.unlock()
-        }
-        return try body()
-    }
-}
-
-/// The uses of keys in the library: decryptions of payment tokens and signatures of TLS handshakes. Any number of them
-/// run concurrently, but none while a change excludes them. Sendable because `condition` guards its variables.
-final class KeyUseGate: @unchecked Sendable {
-    // The following two variables are guarded by `condition`.
-    private var underWay = 0
-    private var exclusions = 0
-    private let condition = Condition()
-
-    /// Runs a use of a key. Blocks first while a change excludes uses.
-    func counted<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        condition.lock()
-        while exclusions > 0 { condition.wait() }
-        underWay += 1
-        condition.unlock()
-        defer {
-            condition.lock()
-            underWay -= 1
-            condition.unlock()
-        }
-        return try body()
-    }
-
-    /// Runs `body` once no use is under way, or after `limit`. No use begins before `body` has returned. The thread
-    /// that calls it must not be within a use.
-    func excluded<Result, Failure: Error>(
-        within limit: Duration, _ body: () throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        let end = ContinuousClock.now + limit
-        condition.lock()
-        exclusions += 1
-        while underWay > 0, ContinuousClock.now < end {
-            condition.unlock()
-            BlockingThread.sleep(0.001)
-            condition.lock()
-        }
-        condition.unlock()
-        defer {
-            condition.lock()
-            exclusions -= 1
-            condition.broadcast()
-            condition.unlock()
-        }
-        return try body()
     }
 }

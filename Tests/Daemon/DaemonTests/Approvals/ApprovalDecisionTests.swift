@@ -1,6 +1,7 @@
 import AccessControl
 import AuditChain
 import Foundation
+import GRDB
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -59,7 +60,7 @@ struct ApprovalDecisionTests {
             index: index, ledger: fixture.ledger, hsmTokens: ["primary"], clock: clock, logger: RecordFixture.quiet)
         let policies = Policies(
             access: AccessPolicy(rules: [
-                AccessRule(group: .init(name: "staff", id: 500), roles: [.admin])
+                AccessRule(name: "staff", group: .init(name: "staff", id: 500), roles: [.admin])
             ]), trust: TrustPolicy(roots: [], distrusted: []), roots: [], distrusted: 0, signingTimeWindow: .off)
         return ApprovalDecisions(
             ledger: fixture.ledger, policies: CurrentPolicies(policies),
@@ -182,6 +183,32 @@ struct ApprovalDecisionTests {
         }
         #expect(hsmToken.keyCount == 1)
         #expect(try await fixture.ledger.auditKeys().count == 1)
+    }
+
+    @Test("approves another node's request only if a rule of the requester's name gives the role admin here too")
+    func requesterUnknownHere() async throws {
+        let approval = try await requestChange()
+        func moveRequest(ruleName: String) throws {
+            try DatabaseQueue(path: directory.path("ledger.sqlite")).write { db in
+                try db.execute(
+                    sql: "UPDATE approval SET node = 'south', requester_account = 'carol', requester_name = ?",
+                    arguments: [ruleName])
+            }
+        }
+        // Root's account counts as nobody's, so the approver is another person than the requester.
+        let root = staff(0)
+        for ruleName in ["backend", "1001"] {
+            try moveRequest(ruleName: ruleName)
+            let refusal = await refusal(.approve, approval, by: root)
+            #expect(refusal?.code == .approvalInvalid && refusal?.details == "node south")
+            #expect(refusal?.message.contains("No access rule on this host gives the role admin to") == true)
+            #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
+        }
+        try moveRequest(ruleName: "staff")
+        #expect(await refusal(.approve, approval, by: root) == nil)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.status == .approved)
+        // The other node changes its audit key itself.
+        #expect(hsmToken.keyCount == 1)
     }
 
     @Test("rejects a decision by an unknown person, root included, and says what to do")

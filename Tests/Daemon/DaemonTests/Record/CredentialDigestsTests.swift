@@ -52,9 +52,15 @@ struct CredentialDigestsTests {
         }
     }
 
-    @Test("are absent if the key's file cannot be made")
-    func noDirectory() throws {
+    @Test("are absent if the key's file cannot be made or read; a file that cannot be read is kept")
+    func noKey() throws {
         #expect(digests(in: "nonexistent").isEmpty)
+        let first = digests()
+        let path = directory.path("credential-digest-key")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
+        #expect(digests().isEmpty)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+        #expect(digests() == first)
     }
 
     @Test("are recorded with the configuration, and name no secret")

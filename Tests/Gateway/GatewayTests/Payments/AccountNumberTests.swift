@@ -62,18 +62,4 @@ struct AccountNumberTests {
         #expect(log.contains("look like an account number") && !log.contains(text))
         await gateway.stop()
     }
-
-    @Test("is found with a key that a store in a file makes once, readable by its owner only")
-    func keyFile() async throws {
-        let directory = try FreshDirectory()
-        let path = directory.path("payments.sqlite.key")
-        let file = AccountNumberKeyFile(path: path, isCreatedIfMissing: true)
-        try file.create()
-        let name = try file.read().name
-        #expect(try file.read().name == name)
-        let attributes = try FileManager.default.attributesOfItem(atPath: path)
-        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
-        #expect(try String(contentsOfFile: path, encoding: .utf8).utf8.count == 65)
-        #expect(!FileManager.default.fileExists(atPath: path + ".partial"))
-    }
 }
