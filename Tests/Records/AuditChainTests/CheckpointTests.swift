@@ -45,6 +45,22 @@ struct CheckpointTests {
         #expect(CheckpointSignature(der: [UInt8](repeating: 0x30, count: 73)) == nil)
     }
 
+    @Test("accepts no checkpoint that names another key, although this key signed it")
+    func otherKeyId() async throws {
+        let signer = P256.Signing.PrivateKey()
+        let key = try required(CheckpointKey(point: Array(signer.publicKey.x963Representation)))
+        var head = ChainHead(node: try required(AuditNode("n")))
+        _ = head.append(AuditRecord(time: .earliest, event: .stop))
+        for (keyId, isRight) in [(key.keyId, true), (AuditDigest.zero, false)] {
+            let checkpoint = try required(head.checkpoint(at: .earliest, keyId: keyId))
+            let signed = try await checkpoint.signed { message in
+                let signature = try signer.signature(for: Data(message))
+                return try required(CheckpointSignature(der: Array(signature.derRepresentation)))
+            }
+            #expect(key.verifies(signed) == isRight)
+        }
+    }
+
     @Test("throws the error of a signer that fails")
     func failing() async throws {
         struct Gone: Error {}

@@ -40,10 +40,11 @@ final class ServerNameCheck {
         return alternatives.compactMap { if case .dnsName(let name) = $0 { name } else { nil } }
     }
 
-    /// Compares names according to RFC 6125 §6.4. Case is ignored, and `*` as the whole first label matches any label.
+    /// Compares names according to RFC 6125 §6.4. Case is ignored, and `*` as the whole first label matches any label. A
+    /// host name of fewer than three labels matches nothing, since a wildcard could name a whole top-level domain.
     static func matches(_ name: String, _ host: String) -> Bool {
         let (labels, wanted) = (parts(name), parts(host))
-        guard labels.count == wanted.count, labels.count > 2 else { return false }
+        guard wanted.count > 2 else { return false }
         return labels.dropFirst() == wanted.dropFirst() && (labels[0] == "*" || labels[0] == wanted[0])
     }
 

@@ -35,6 +35,19 @@ import Testing
         #expect(hsmToken.heads == [first.line])
     }
 
+    @Test("stores and remembers no seal that another key than the audit key signed")
+    func otherKey() async throws {
+        let fixture = try await fixture()
+        try await fixture.append()
+        let before = try await fixture.checkpoints.seal()
+        try await fixture.append()
+        hsmToken.replacePrivateKey(of: try #require(hsmToken.identifiers.first))
+        let refusal = await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
+        #expect(refusal == .defect)
+        #expect(try await fixture.ledger.latestCheckpoint() == before)
+        #expect(hsmToken.heads == [before?.line])
+    }
+
     @Test("leaves the newest of many simultaneous seals in the HSM token's memory")
     func simultaneousSeals() async throws {
         let fixture = try await fixture()

@@ -241,6 +241,17 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
+    @Test("does not submit an amount of zero")
+    func zero() async throws {
+        var payload = PayloadRecipe()
+        payload.amount = "0"
+        let gateway = try await PaymentGateway(payload: payload)
+        let answer = try await gateway.ask(Self.path, RadialDocument().request)
+        #expect(answer.status == 422 && element("Code", of: answer) == "payment_data_unsupported")
+        #expect(gateway.processor.submissions.current.isEmpty)
+        await gateway.stop()
+    }
+
     @Test("answers every refusal with a Fault that has its code and status")
     func faults() async throws {
         let failed = try await PaymentGateway([

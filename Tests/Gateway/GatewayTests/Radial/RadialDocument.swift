@@ -55,13 +55,16 @@ struct RadialDocument {
     }
 
     /// The same payment token and order in the form of `POST /payments/apple-pay`.
-    var submission: [UInt8] {
+    var submission: [UInt8] { submission(expected: #"{"amount":"10.99","currency":"USD"}"#) }
+
+    /// - Parameter expected: the member `expected` in JSON.
+    func submission(expected: String) -> [UInt8] {
         Array(
             """
             {"token":{"paymentData":{"version":"\(version)","data":"\(data)","signature":"BAUG","header":{\
             "ephemeralPublicKey":"AQID","publicKeyHash":"\(Base64.encode([UInt8](repeating: 7, count: 32)))",\
             "transactionId":"\(transactionId)"}},"paymentMethod":{},"transactionIdentifier":"x"},\
-            "orderId":"\(orderId)","expected":{"amount":"10.99","currency":"USD"}}
+            "orderId":"\(orderId)","expected":\(expected)}
             """.utf8)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import NIOSSL
+import Processors
 import Telemetry
 import TestSupport
 import Testing
@@ -77,6 +78,15 @@ struct TLSTests {
                 gateway.assembly.instruments.handshakes.value(["failed"]) == 1
             }
         }
+    }
+
+    /// Here openssl plays no server of an older version, and the listener's cipher suites alone exclude one.
+    @Test("restricts each configuration, the clients' too, to TLS 1.2 and 1.3")
+    func oldest() {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv1
+        configuration.restrictAlgorithms()
+        #expect(configuration.minimumTLSVersion == .tlsv12 && configuration.maximumTLSVersion == nil)
     }
 
     /// RFC 9325 §4.1 and §4.2 forbid RSA key transport and CBC.

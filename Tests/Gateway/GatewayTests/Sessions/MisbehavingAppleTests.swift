@@ -37,6 +37,12 @@ import Testing
         #expect(ServerNameCheck.matches(name, "apple-pay-gateway.apple.com") == isRight)
     }
 
+    @Test(arguments: ["*.com", "apple.com", "*"])
+    func noNameMatchesAHostOfTwoLabels(name: String) {
+        #expect(!ServerNameCheck.matches(name, "apple.com"))
+        #expect(!ServerNameCheck.matches(name, "localhost"))
+    }
+
     @Test func theSystemsRootsAreNotTheTests() async throws {
         let bench = try await SessionBench(trusts: false)
         #expect(await bench.failure() == .serverUntrusted)

@@ -82,6 +82,9 @@ struct CreditCardAuthReplyTests {
                 == DocumentError(
                     .accountNumberNotTokenized, "CreditCardAuthReply/PaymentContext/PaymentAccountUniqueId"))
         #expect(!refusal.description.contains("4111"))
+        // Also if the value does not have the form of an account number.
+        let other = Documents.reply(#"isToken="true">4054131ImpMJ6965"#, "\(attribute)>4054131ImpMJ6965")
+        #expect(fault(other)?.reason == .accountNumberNotTokenized)
     }
 
     @Test("ignores unknown elements and attributes, wherever they are")
