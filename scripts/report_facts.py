@@ -85,7 +85,7 @@ class KeyBook:
         kept = [stated[0], stated[-1], *[step for step in stated if step[1] == "stated deactivated"][:1]]
         steps[:] = [step for step in steps if step not in stated or any(step is one for one in kept)]
 
-    def facts(self, key, until, used, approved):
+    def facts(self, key, until, used, approved, attributes):
         steps = self.steps[key]
         def first(*names): return next((step for step in steps if step[1] in names), None)
         def place(step): return step and f"{step[2][0]} {step[2][1]}"
@@ -110,7 +110,7 @@ class KeyBook:
                          state=None if is_event else name.removeprefix("stated "), time=time, by=by, **said, record=place(step))
         shown = [step for step in steps if not step[1].startswith("stated ") or not arrival and step is stated]
         known, certificate, destroyed = self.known.get(key, {}), self.certificates.get(key, {}), first("destroyed")
-        return facts(key=key, merchant=self.merchants.get(key), use=used, state=state, came=self.came(key),
+        return facts(key=key, merchant=self.merchants.get(key), **used, attributes=attributes, state=state, came=self.came(key),
                      algorithm=known.get("algorithm"), bits=known.get("bits"), issuer=certificate.get("issuer"),
                      certificateEnd=certificate.get("certificateEnd"), destroyedOn=destroyed and destroyed[2][0],
                      removedOn=sorted({step[2][0] for step in steps if step[1] == "key_objects_destroy"}) or None, cameAt=arrival and arrival[0], arrival=place(arrival), activation=place(served),
@@ -153,8 +153,9 @@ class Hosts:
         if not is_in or not is_done: return
         def add(what, text): self.moments[what].append((text + quoted(record, "reason"), record))
         if event == "ledger_accept_restore":
-            remembered = f", the token remembered record {record['tokenSequence']}" if "tokenSequence" in record else ""
-            add("restore", f"goes on after record {record['ledgerSequence']}{remembered}")
+            remembered = f"; the HSM token remembered record {record['tokenSequence']}" if "tokenSequence" in record else ""
+            served = f"; payment tokens were refused until {record['servedFrom'][:19].replace('T', ' ')}" if "servedFrom" in record else ""
+            add("restore", f"it ended with record {record['ledgerSequence']} when it was accepted{remembered}{served}")
         if event == "ledger_accept_clock": add("clock", "the present clock was accepted as right")
         if event == "audit_key_change":
             lost = ", which was lost" if "formerKey" in record else ""
@@ -343,18 +344,15 @@ class People:
 class Uses:
     """The uses of the keys, and the refusals."""
     def __init__(self):
-        self.pairs, self.floods, self.refused_days = {}, collections.Counter(), collections.Counter()
-        self.days = {"caller": {}, "key": {}}
+        self.pairs, self.days = {}, {"caller": {}, "key": {}}
 
     def take(self, record):
         key, caller, day, outcome = record.get("publicKeyHash"), caller_of(record), record["time"][:10], record["outcome"]
-        if record["event"] == "refusals": self.floods.update(record["counts"])
         if record["event"] not in USES: return
         use = self.pairs.setdefault((key, caller), {"refused": {}, "released": Records(), "repeated": Records(), "signed": Records()})
         if "merchant" in record: use.setdefault("merchant", record["merchant"])
         if outcome not in ("ok", "repeat"):
             use["refused"].setdefault(outcome, Records()).add(record)
-            self.refused_days[day] += 1
             return
         use["repeated" if outcome == "repeat" else "released" if record["event"] == "decrypt" else "signed"].add(record)
         use.update(first=min(use.get("first", record["time"]), record["time"]), last=max(use.get("last", ""), record["time"]))
@@ -363,25 +361,26 @@ class Uses:
 
     def use_of(self, key):
         uses = [use for (of, _), use in self.pairs.items() if of == key]
-        if any(use["signed"].count for use in uses): return "identity"
-        return "processing" if any(use["released"].count or use["repeated"].count for use in uses) else None
+        counts = {name: sum(use[kind].count for use in uses)
+                  for name, kind in (("opened", "released"), ("again", "repeated"), ("signed", "signed"))}
+        use = "identity" if counts["signed"] else "processing" if counts["opened"] or counts["again"] else None
+        return facts(use=use, **counts, refused=sum(records.count for use in uses for records in use["refused"].values()),
+                     firstUse=min((use["first"] for use in uses if "first" in use), default=None),
+                     lastUse=max((use["last"] for use in uses if "last" in use), default=None))
 
-    def facts(self, since, until, merchants, late):
+    def facts(self, since, until, merchants, findings):
         def order(pair): return (pair[0][0] or "", pair[0][1] or "")
-        pairs, codes, callers = [], {}, {}
+        pairs = []
         for (key, caller), use in sorted(self.pairs.items(), key=order):
             of = f"key {key or 'none'} by {caller or 'nobody'}"
             used = {name: use[name].figure(f"{event}, {of}") for name, event in (
                 ("released", "decrypt, ok"), ("repeated", "decrypt, repeat"), ("signed", "tls_signature, ok"))} if "first" in use else {}
             pairs.append(facts(key=key, caller=caller, merchant=use.get("merchant"), first=use.get("first"), last=use.get("last"), **used,
                                refused={code: records.count for code, records in use["refused"].items()}))
-            for code, records in use["refused"].items():
-                codes.setdefault(code, Records()).merge([records])
-                callers.setdefault(code, collections.Counter())[caller or "–"] += records.count
-        def reason(code):
-            named, more = most(callers.get(code, {}))
-            return facts(code=code, requests=codes.get(code, Records()).figure(f"decrypt or tls_signature, {code}"),
-                         callers=named, moreCallers=more, summary=self.floods[code])
+        def reason(code, reason):
+            named, more = most(reason["callers"])
+            return facts(code=code, requests=reason["records"].figure(f"decrypt, tls_signature or request, {code}"),
+                         callers=named, moreCallers=more, summary=reason["summary"])
         days = [str(day) for day in chart_steps(moment(since), moment(until))]
         steps = list(zip(days, days[1:]))
         def counted(counter): return [sum(n for day, n in counter.items() if first <= day < end) for first, end in steps]
@@ -398,19 +397,19 @@ class Uses:
                                for name, counter in series[:CHARTS]], "more": len(series) > CHARTS}
         used = collections.Counter()
         for counter in self.days["caller"].values(): used.update(counter)
-        uses, refusals = counted(used), counted(self.refused_days)
-        return {"uses": pairs, "floods": {code: n for code, n in self.floods.items() if n},
-                "reasons": [reason(code) for code in sorted({*codes, *self.floods})],
+        uses, refusals = counted(used), counted(findings.refused_days)
+        return {"uses": pairs, "reasons": [reason(*each) for each in sorted(findings.reasons.items())],
                 "steps": [{"from": first, "uses": n, "refusals": m} for (first, _), n, m in zip(steps, uses, refusals)],
                 "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")],
                 "late": [facts(key=key, caller=caller, superseded=use["superseded"],
                                opened=use["opened"].figure(f"decrypt, key {key or ''}, after its deactivation"), last=use["last"],
                                cutOff=use["cutOff"])
-                         for (key, caller), use in sorted(late.items(), key=order)]}
+                         for (key, caller), use in sorted(findings.late.items(), key=order)]}
 
 def recount(opened, since, until):
     """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
     book, begun, pinned, missing_before, last, set_backs = KeyBook(), set(), set(), "", {}, collections.defaultdict(list)
+    tokens = HSMTokens()
     with opened() as export:
         for line in export:
             record = json.loads(line)
@@ -426,6 +425,7 @@ def recount(opened, since, until):
             last[node] = record["time"]
             if record["event"] == "audit_key_pinned": pinned.add(record["ofNode"])
             book.take(record)
+            tokens.take(record)
     superseded, cut_offs = {}, {}
     for key, steps in book.steps.items():
         time, said, record = next(((time, step, record) for time, step, *_, record in steps if step in LATE),
@@ -434,8 +434,8 @@ def recount(opened, since, until):
         # A node that is missing in the export may have recorded the change at any time before the statement.
         is_bounded = said == "stated deactivated" and missing_before and pinned <= begun
         superseded[key] = min(time, missing_before) if time and is_bounded else time
-    hosts, people, uses, findings = Hosts(since, until), People(since, until), Uses(), Findings(book.steps, since, until, set_backs)
-    tokens = HSMTokens()
+    hosts, people, uses = Hosts(since, until), People(since, until), Uses()
+    findings = Findings(book.steps, since, until, set_backs, tokens.warned(book))
     events, pruned = collections.defaultdict(collections.Counter), 0
     with opened() as export:
         for record in map(json.loads, export):
@@ -445,7 +445,6 @@ def recount(opened, since, until):
                 continue
             key = record.get("publicKeyHash")
             findings.take(record, superseded.get(key), cut_offs.get(key))
-            tokens.take(record)
             hosts.take(record)
             people.take(record)
             if not since <= record["time"] < until: continue
@@ -456,17 +455,18 @@ def recount(opened, since, until):
     keys, served = [], {}
     def seen(steps): return "" if steps[0][1].startswith("stated ") else steps[0][0]
     for key, _ in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
-        found, served[key] = book.facts(key, until, uses.use_of(key), approved)
+        found, served[key] = book.facts(key, until, uses.use_of(key), approved, tokens.of_key(key, book))
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}
+    keys += [{"key": key, "attributes": tokens.of_key(key, book)} for key in sorted(tokens.keys) if key not in book.steps]
     found = findings.end(states, {key: time for key, time in served.items() if time})
-    counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings.late)}
+    counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings)}
     nodes, moments = counted["nodes"], hosts.moments
     system = {"starts": sum(node["starts"]["count"] for node in nodes), "stops": sum(node["stops"]["count"] for node in nodes),
               "restores": len(moments["restore"]), "acceptedClocks": len(moments["clock"]), "pruned": pruned}
     omitted = {**hosts.omitted, "omittedSteps": sum(book.omitted.values()), "omittedActs": people.omitted}
     return {**counted, **{name: omitted.get(name) or None for name in BEYOND}, "maximumKeys": 100_000, "findings": found, "refusals": findings.refusals(), "keys": keys,
-            "tokens": tokens.facts(hosts.values), "attributes": tokens.attributes(book, keys),
+            "tokens": tokens.facts(hosts.values), "attributes": tokens.attributes(book), "serials": tokens.serials,
             "states": [{"state": state, "count": n} for state, n in sorted(collections.Counter(states.values()).items())],
             "events": {event: dict(outcomes) for event, outcomes in events.items()},
             "system": {name: n for name, n in system.items() if n},

@@ -1,19 +1,23 @@
 """Finds in an export what an assessor should ask about, as the article ReportFigures defines it, for recount-report."""
 import collections, datetime
-from report_records import caller_of, EPOCH, facts, moment, most, Records, STATES, USES
+from report_records import act_of, caller_of, EPOCH, facts, moment, most, name_of, Records, STATES, USES
 
 def ordered(findings):
     return sorted(findings, key=lambda found: [found["time"], *(found.get(name, "") for name in (
         "kind", "node", "key", "caller", "token")), found["records"].first if "records" in found else 0])
 
-def unrecorded(logs, findings):
-    """Yields a finding for each key and day with uses in an HSM token's log that no record and no lost record explains."""
+def of_logs(logs, findings):
+    """Yields a finding for each log of another HSM token than the record's, and one for each key and day with uses in a log that no
+    record and no lost record explains."""
     for log in logs:
+        if "otherSerial" in log:
+            yield facts(kind="other_serial", time=log["since"], node=log.get("node"), token=log.get("token"), serial=log["serial"],
+                        recordedSerials=log["recordedSerials"])
         losses = [found for found in findings if found["kind"] == "records_lost" and log.get("node", found["node"]) == found["node"]]
         for day in log["days"]:
             if any(loss.get("since", "")[:10] <= day["day"] <= loss.get("until", "9")[:10] for loss in losses): continue
             yield facts(kind="unrecorded_uses", time=day["day"] + "T00:00:00.000Z", node=log.get("node"), token=log.get("token"),
-                        key=day["key"], count=day["counted"] - day["most"])
+                        key=day["key"], count=day["counted"] - day["most"], otherSerial=log.get("otherSerial"))
 
 class Findings:
     """Finds what an assessor should ask about, as the article Assessing defines it. Takes the records and checkpoints of the
@@ -21,14 +25,16 @@ class Findings:
     WEEKS, FACTOR, LEAST, REPLAYS, REFUSALS = 4 * 7 * 24, 3, 20, 10, 100
     DAY, SECOND, PAYMENTS = datetime.timedelta(days=1), datetime.timedelta(seconds=1), 10_000
 
-    def __init__(self, keys, since, until, set_backs):
+    def __init__(self, keys, since, until, set_backs, warned):
+        self.warned, self.opened, self.heads, self.last_heads, self.lacks_head = warned, {}, {}, {}, {}
+        self.window, self.was_set_back = {}, {}
         self.set_backs, self.ahead = {node: collections.deque(times) for node, times in set_backs.items()}, {}
         self.keys, self.since, self.until, self.found = keys, since, until, []
         self.last, self.running, self.copies, self.seals, self.long = {}, {}, {}, {}, {}
         self.values, self.incoming, self.asked, self.decided, self.refused = {}, {}, {}, [], []
         self.hours, self.firsts, self.callers, self.replays, self.memory = {}, {}, {}, {}, {}
         self.late, self.blocked = {}, {key: self.block(steps) for key, steps in keys.items()}
-        self.last_use, self.refused_later = {}, {}
+        self.last_use, self.refused_later, self.reasons, self.refused_days = {}, {}, {}, collections.Counter()
 
     def is_in(self, time): return self.since <= time < self.until
 
@@ -45,13 +51,13 @@ class Findings:
     def add(self, kind, time, records=(), **members):
         records = records if isinstance(records, Records) else Records(records)
         self.found.append(facts(kind=kind, time=time, **members, records=records if records.count else None))
+        return self.found[-1]
 
     def seal(self, seal):
-        node, time = seal["node"], seal["time"]
-        if self.is_in(time) and node in self.seals and moment(time) - moment(self.seals[node]) > self.DAY:
-            times = self.long.setdefault(node, [])
-            times.append((moment(time) - moment(self.seals[node]), self.seals[node], time))
-        self.seals[node] = time
+        node, time, last = seal["node"], seal["time"], self.seals.get(seal["node"])
+        if last and last["time"] < self.until and time >= self.since and moment(time) - moment(last["time"]) > self.DAY:
+            self.long.setdefault(node, []).append((moment(time) - moment(last["time"]), last, seal))
+        self.seals[node] = seal
         # A node seals nothing until a restored ledger is accepted.
         self.copies.pop(node, None)
 
@@ -59,29 +65,37 @@ class Findings:
         node, time, event, outcome = (record[name] for name in ("node", "time", "event", "outcome"))
         is_in, caller, key, last = self.is_in(time), caller_of(record), record.get("publicKeyHash"), self.last.get(node)
         is_use = event in USES and outcome in ("ok", "repeat")
-        def add(kind, **members): self.add(kind, time, [record], node=node, **members)
+        def add(kind, **members): return self.add(kind, time, [record], node=node, **members)
         set_backs = self.set_backs.get(node)
         if last and time < last[1] and moment(last[1]) - moment(time) > self.SECOND:
             first, before, ahead = self.ahead.pop(node, (None, None, None))
-            if is_in: add("clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first,
-                          last=first and last[0], count=first and last[0] - first + 1)
+            if is_in:
+                self.was_set_back[node] = add("clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first,
+                                              last=first and last[0], count=first and last[0] - first + 1)
             set_backs.popleft()
         if set_backs and time > set_backs[0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
         else: self.ahead.pop(node, None)
         if event == "start":
             if is_in and last and self.running.get(node): add("ended_without_stop", since=last[1], until=time)
             self.running[node] = True
-            self.copies.setdefault(node, (*(last or (0, None)), time))
+            self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node)))
         if event == "stop": self.running[node] = False
-        if is_use: self.copies.pop(node, None)
+        if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
+        if is_use:
+            self.copies.pop(node, None)
+            refused, found = self.window.pop(node, Records()), self.was_set_back.pop(node, None)
+            if found: found.update(refused=refused.count, nextUse=time, records=found["records"].merge([refused]))
+        if event == "audit_head" and outcome == "ok": self.head(record, caller)
         if event == "ledger_accept_restore" and outcome == "ok":
-            end, since, start = self.copies.pop(node, (record["ledgerSequence"], None, None))
+            end, since, start, head = self.copies.pop(node, (record["ledgerSequence"], None, None, self.last_heads.get(node)))
             if is_in and "tokenSequence" in record:
                 self.found = [found for found in self.found if (found["kind"], found.get("node"), found["time"])
                               != ("ended_without_stop", node, start)]
                 if record["tokenSequence"] > end:
+                    heads = facts(before=head)
+                    self.lacks_head[node] = heads
                     add("records_lost", caller=caller, since=since, until=start, count=record["tokenSequence"] - end,
-                        first=end + 1, last=record["tokenSequence"])
+                        first=end + 1, last=record["tokenSequence"], heads=heads)
         self.last[node] = (record["sequence"], time)
         if event == "configuration_values":
             if record["part"] == 1: self.incoming[node] = {}
@@ -90,7 +104,7 @@ class Findings:
                 before, self.values[node] = self.values.get(node, {}), {}
                 for name, value in self.incoming.pop(node).items():
                     self.values[node][name] = before[name] if name in before and before[name][0] == value else (value, record)
-        if event == "approval_request" and outcome == "ok": self.asked[record["approval"]] = caller
+        if event == "approval_request" and outcome == "ok": self.asked[record["approval"]] = record
         if not is_in: return
         if event == "ledger_accept_clock" and outcome == "ok": add("clock_accepted", caller=caller)
         if event == "audit_key_change" and outcome == "ok" and "formerKey" in record:
@@ -99,13 +113,16 @@ class Findings:
         if event == "records_dropped": add("records_dropped", since=record.get("since"), until=time, count=record["count"])
         if event == "approval_decision" and outcome != "ok" and record.get("decision") == "approve": self.decided.append(record)
         if event == "certificate_import" and outcome != "ok": self.refused.append(record)
-        if caller and (event == "refusals" or event in USES + ("request",) and not is_use): self.refuse(record, caller)
+        if event == "refusals" or event in USES + ("request",) and not is_use: self.refuse(record, caller)
         if event not in USES: return
         if is_use:
             if caller:
                 hours = self.hours.setdefault(caller, collections.Counter())
                 hours[(moment(time) - EPOCH) // datetime.timedelta(hours=1)] += 1
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
+            if event == "decrypt" and key in self.warned and time >= self.warned[key]["time"]:
+                opened, latest = self.opened.get(key, (0, time))
+                self.opened[key] = opened + 1, max(latest, time)
             if event == "decrypt" and superseded and time > superseded:
                 late = self.late.setdefault((key, caller), {"superseded": superseded, "cutOff": cut_off, "opened": Records(), "last": time})
                 late["opened"].add(record)
@@ -115,12 +132,34 @@ class Findings:
             self.refused_later.setdefault(key, collections.Counter())[caller or "–"] += 1
         if begun and is_use and time < begun: self.last_use[key] = max(self.last_use.get(key, time), time)
 
+    def head(self, record, caller):
+        """Takes note of a request for a head. The daemon that is asked seals this record, so that its head shows it."""
+        head, of_node, node = facts(time=record["time"], record=name_of(record), by=caller), record.get("ofNode"), record["node"]
+        if of_node: self.heads.setdefault(of_node, []).append((head["time"], node, record["sequence"], head))
+        if of_node not in (None, "all", node): return
+        self.last_heads[node] = head
+        if node in self.lacks_head: self.lacks_head.pop(node)["after"] = head
+
+    def heads_elsewhere(self, loss):
+        """Returns the requests for heads of a node that other nodes answered while its records were lost: ten, and how many more."""
+        found = sorted(head for head in self.heads.get("all", []) + self.heads.get(loss["node"], [])
+                       if head[1] != loss["node"] and loss.get("since", "") <= head[0] <= loss.get("until", "9"))
+        return facts(elsewhere=[head for *_, head in found[:10]], more=max(0, len(found) - 10) or None)
+
     def refuse(self, record, caller):
         time, count = record["time"], record["count"] if record["event"] == "refusals" else 1
+        self.refused_days[time[:10]] += count
+        for code, number in (record["counts"] if record["event"] == "refusals" else {record["outcome"]: 1}).items():
+            reason = self.reasons.setdefault(code, {"records": Records(), "summary": 0, "callers": collections.Counter()})
+            if record["event"] == "refusals": reason["summary"] += number
+            else: reason["records"].add(record)
+            reason["callers"][caller or "–"] += number
+        if not caller: return
         refused = self.callers.setdefault(caller, {"known": "name" in record["caller"], "count": 0, "first": time, "last": time,
-                                                   "records": Records(), "hours": collections.Counter()})
+                                                   "records": Records(), "hours": collections.Counter(), "of_hours": {}})
         refused.update(count=refused["count"] + count, first=min(refused["first"], time), last=max(refused["last"], time))
         refused["hours"][time[:13]] += count
+        refused["of_hours"].setdefault(time[:13], Records()).add(record)
         if not refused["known"]: refused["records"].add(record)
         if record["outcome"] == "transaction_replayed" and record["event"] != "refusals":
             self.replays.setdefault((caller, time[:10]), []).append((time, record))
@@ -132,10 +171,10 @@ class Findings:
             is_known, last = hour - begun >= self.WEEKS, before.get(hour % 24)
             while window and window[0][0] < hour - self.WEEKS: window.popleft()
             time = (EPOCH + datetime.timedelta(hours=hour)).isoformat(timespec="milliseconds") + "Z"
+            is_unusual = is_known and count >= self.LEAST and (last is None or last < hour - self.WEEKS)
             if is_known and window and count >= self.LEAST and count > self.FACTOR * window[0][1]:
-                self.add("busy_hour", time, caller=caller, count=count, usual=window[0][1])
-            if is_known and count >= self.LEAST and (last is None or last < hour - self.WEEKS):
-                self.add("unusual_hour", time, caller=caller, count=count)
+                self.add("busy_hour", time, caller=caller, count=count, usual=window[0][1], isUnusual=is_unusual or None)
+            elif is_unusual: self.add("unusual_hour", time, caller=caller, count=count)
             while window and window[-1][1] <= count: window.pop()
             window.append((hour, count))
             before[hour % 24] = hour
@@ -144,15 +183,18 @@ class Findings:
         """Returns all findings, sorted. `states` has the keys' last states, and `served` the times from which they served."""
         for node, times in self.long.items():
             _, since, until = max(times, key=lambda interval: interval[0])
-            self.add("seals_apart", since, node=node, since=since, until=until, count=len(times))
+            sealed = (since["sequence"] + 1, until["sequence"]) if until["sequence"] > since["sequence"] else (None, None)
+            self.add("seals_apart", since["time"], node=node, since=since["time"], until=until["time"], count=len(times),
+                     first=sealed[0], last=sealed[1])
         for node, records in self.memory.items():
             first, last = records[0], records[-1]
             self.add("head_memory_lost", first["time"], records, node=node, since=first["time"], until=last["time"],
                      count=len(records), token=next((record["token"] for record in records if "token" in record), None))
         for record in self.decided:
-            caller = caller_of(record)
-            if caller and self.asked.get(record.get("approval")) == caller:
-                self.add("own_request", record["time"], [record], node=record["node"], caller=caller)
+            caller, request = caller_of(record), self.asked.get(record.get("approval"))
+            if caller and request and caller_of(request) == caller:
+                self.add("own_request", record["time"], [record], node=record["node"], caller=caller,
+                         key=request.get("publicKeyHash"), what=act_of(request))
         for (caller, _), records in self.replays.items():
             times = [time for time, _ in records]
             if len(records) < self.REPLAYS: continue
@@ -162,11 +204,13 @@ class Findings:
         for caller, refused in self.callers.items():
             days = {}
             for hour, count in sorted(refused["hours"].items()):
-                if count >= self.REFUSALS: days.setdefault(hour[:10], []).append((moment(hour + ":00:00.000Z"), count))
+                if count >= self.REFUSALS:
+                    days.setdefault(hour[:10], []).append((moment(hour + ":00:00.000Z"), count, refused["of_hours"][hour]))
             for hours in days.values():
                 since, until = (time.isoformat(timespec="milliseconds") + "Z" for time in (
                     hours[0][0], hours[-1][0] + datetime.timedelta(hours=1)))
-                self.add("many_refusals", since, caller=caller, since=since, until=until, count=sum(count for _, count in hours))
+                self.add("many_refusals", since, Records().merge(records for *_, records in hours), caller=caller, since=since,
+                         until=until, count=sum(count for _, count, _ in hours))
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
         for (caller, _), time in self.firsts.items(): begun[caller] = min(begun.get(caller, time), time)
@@ -175,10 +219,16 @@ class Findings:
             if key and is_long(begun[caller], time) and (key not in served or is_long(served[key], time)):
                 self.add("first_use", time, key=key, caller=caller)
         unknown = [refused for _, refused in self.sorted_callers() if not refused["known"]]
+        names = {name: refused["count"] for name, refused in self.callers.items() if not refused["known"]}
         if unknown:
             since, until = min(each["first"] for each in unknown), max(each["last"] for each in unknown)
             self.add("unknown_callers", since, Records().merge(each["records"] for each in unknown), since=since, until=until,
-                     count=sum(each["count"] for each in unknown))
+                     count=sum(each["count"] for each in unknown), callers=most(names)[0])
+        for key, warning in self.warned.items():
+            opened, latest = self.opened.get(key, (0, None))
+            if warning["time"] < self.until:
+                self.add("key_attributes", warning["time"], warning["records"], node=warning["node"], key=key, token=warning["token"],
+                         until=latest, count=opened, warnings=warning["warnings"])
         for key, steps in self.keys.items(): self.end_key(key, steps, states[key])
         for record in self.refused:
             key = record.get("publicKeyHash")
@@ -188,6 +238,8 @@ class Findings:
             for name, (value, record) in values.items():
                 if name.startswith("tokens.") and name.endswith(".module") and "softhsm" in value.lower():
                     self.add("software_token", record["time"], [record], node=node, token=name[7:-7])
+        for found in self.found:
+            if found["kind"] == "records_lost": found["heads"].update(self.heads_elsewhere(found))
         return ordered(self.found)
 
     def end_key(self, key, steps, state):
@@ -229,7 +281,5 @@ def described(finding, counted):
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
-    if kind == "records_lost":
-        node = next(node for node in counted["nodes"] if node["node"] == finding["node"])
-        members["readers"] = sorted(reader["by"] for reader in node["headReaders"])
+    if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"])
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

@@ -28,6 +28,9 @@ public struct ReportBuilder: Sendable {
     private(set) var blockedKeys: [AuditDigest: BlockedKey] = [:]
     /// The times from which ``blockedKeys`` were blocked, which the first pass has collected.
     private lazy var blockedAt: [AuditDigest: AuditTime] = keys.compactMapValues { blockedAt($0.key) }
+    /// The keys that an HSM token described with a warning, which the first pass has collected.
+    private(set) var warnedKeys: [AuditDigest: WarnedKey] = [:]
+    private var hasEndedSurvey = false
     /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
@@ -61,6 +64,8 @@ public struct ReportBuilder: Sendable {
             AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
             .keyObjectsDestroy,
         ].map(\.rawValue))
+    private static let statements: Set<String> = Set(
+        [AuditEvent.Name.tokenAttributes, .keyAttributes].map(\.rawValue))
     private static let states = AuditEvent.Name.keyStates.rawValue
     private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
@@ -90,6 +95,7 @@ public struct ReportBuilder: Sendable {
         if name == Self.pin, let node = (try? AuditEntry(line: line))?.details["ofNode"]?.stringValue {
             nodesExpected.insert(Array("{\"node\":\"\(node)\"".utf8))
         }
+        if Self.statements.contains(name), let entry = try? AuditEntry(line: line) { hsmTokens.take(entry) }
         guard Self.keyEvents.contains(name), let entry = try? AuditEntry(line: line),
             let key = entry.publicKeyHash, let event = KeyHistory.Event(entry)
         else { return }
@@ -149,12 +155,13 @@ public struct ReportBuilder: Sendable {
 
     /// Reads a line in the second pass, which counts everything else.
     public mutating func count(line: [UInt8]) {
+        if !hasEndedSurvey { (hasEndedSurvey, warnedKeys) = (true, HSMTokenFacts(builder: self).warnedKeys) }
         guard !Self.event(of: line).name.isEmpty else {
             if !line.starts(with: Self.checkpoint) {
                 unreadable += 1
             } else if let signed = SignedCheckpoint(line: line) {
                 if !reconciliation.logs.isEmpty { reconciliation.take(signed.checkpoint) }
-                incidents.take(signed.checkpoint, inPeriod: period.contains(signed.checkpoint.time))
+                incidents.take(signed.checkpoint, in: period)
             }
             return
         }
@@ -167,7 +174,6 @@ public struct ReportBuilder: Sendable {
         incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
         reconciliation.take(entry)
-        hsmTokens.take(entry)
         guard inPeriod else { return }
         refusals.take(entry)
         events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
@@ -177,8 +183,7 @@ public struct ReportBuilder: Sendable {
             if let key = entry.publicKeyHash, let blocked = blockedAt[key] {
                 blockedKeys[key, default: BlockedKey()].take(entry, blocked: blocked)
             }
-        } else if entry.event == AuditEvent.Name.refusals.rawValue {
-            uses.takeFlood(entry)
+            if let key = entry.publicKeyHash { warnedKeys[key]?.take(entry) }
         }
     }
 

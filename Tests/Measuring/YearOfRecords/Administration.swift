@@ -34,7 +34,7 @@ extension Year {
     /// Records the HSM token's description. Writes 1 record.
     func describeToken(_ node: Int, _ now: Int64) async throws {
         let softHSM = RecordedHSMToken(
-            label: AuditText("payments"), serialNumber: AuditText("1a2b3c4d5e6f"),
+            label: AuditText("payments"), serialNumber: AuditText(Self.serialNumber),
             manufacturer: AuditText("SoftHSM project"), model: AuditText("SoftHSM v2"),
             hardwareVersion: AuditText("2.6"),
             firmwareVersion: AuditText("2.6"), library: AuditText("Implementation of PKCS11 2.6"), tierECv1: .b,
@@ -71,7 +71,9 @@ extension Year {
     }
 
     func seal(_ node: Int, _ now: Int64) async throws {
-        try await nodes[node].seal(at: AuditTime(milliseconds: now + nodes[node].clockAhead))
+        let time = AuditTime(milliseconds: now + nodes[node].clockAhead)
+        try await nodes[node].sealIfDue(before: time)
+        try await nodes[node].seal(at: time)
     }
 
     // MARK: Keys

@@ -91,17 +91,21 @@ final class NodeRecord {
     /// Makes the audit checkpoint that was due before this time, if any. A node that serves no requests after a restore
     /// makes none.
     func sealIfDue(before time: AuditTime) async throws {
-        guard let sealAfter, let waiting, !isDown else { return }
+        guard let sealAfter, let waiting, !isDown, loss == nil else { return }
         let due = AuditTime(milliseconds: waiting.milliseconds + sealAfter)
         if due < time { try await seal(at: due) }
     }
 
     /// Makes an audit checkpoint, unless the last record is already sealed.
     func seal(at time: AuditTime) async throws {
-        guard loss == nil, sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId)
-        else {
+        if let lost = loss {
+            guard lost.records > lost.sealed else { return }
+            loss?.seals += 1
+            loss?.sealed = lost.records
+            seals.append((signing.keyId, time))
             return
         }
+        guard sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId) else { return }
         let key = signing.key
         let signed = try await checkpoint.signed { message throws in
             let signature = try key.signature(for: Data(message))

@@ -48,6 +48,8 @@ struct Story {
                 try await year.describeToken(node, now)
             }
             on(0, "00:10:0\(node)", records: 2) { year, now in try await year.pinOthers(node, now) }
+            // The daemon seals the day's records within a minute; here once is enough.
+            on(0, "23:00:0\(node)", records: 0) { year, now in try await year.seal(node, now) }
         }
         for merchant in year.merchants.indices {
             on(0, "01:\(merchant)0", records: 4) { year, now in
@@ -110,6 +112,8 @@ struct Story {
                 }
                 on(day, "07:00:0\(node)", records: 1) { year, now in
                     try await year.act(node, now, .auditHead(), by: .dora)
+                    // A head is an audit checkpoint of the record of its request.
+                    try await year.seal(node, now)
                 }
             }
         }

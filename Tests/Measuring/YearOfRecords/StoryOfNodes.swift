@@ -106,6 +106,7 @@ extension Story {
     private mutating func tellLoss() {
         let (node, day) = (2, Self.copy + 5)
         on(day, "02:30", records: 0) { year, now in
+            try await year.seal(node, now)
             year.nodes[node].isDown = true
             year.nodes[node].loss?.lostAt = year.text(now)
         }

@@ -14,7 +14,7 @@ final class TokenLog {
         file = try FileHandle(forWritingTo: path)
         write(
             #"{"format":"paytokend-token-uses","version":1,"kind":"log","since":"\#(Self.text(since))","#
-                + #""until":"\#(Self.text(until))","token":"primary","serial":"1234567890abcdef"}"#)
+                + #""until":"\#(Self.text(until))","token":"primary","serial":"\#(Year.serialNumber)"}"#)
     }
 
     /// Adds a use of a key to the log.

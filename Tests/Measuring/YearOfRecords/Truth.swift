@@ -101,6 +101,10 @@ struct Truth: Encodable {
         let copiedAt: String
         var lostAt = ""
         var records = 0
+        /// The audit checkpoints that were lost. The HSM's log has their signatures.
+        var seals = 0
+        /// The lost records that a lost audit checkpoint had sealed.
+        var sealed = 0
         var released = 0
         var repeated = 0
         var signatures = 0

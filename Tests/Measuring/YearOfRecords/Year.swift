@@ -8,6 +8,8 @@ final class Year {
     static let hour: Int64 = 3_600_000
     static let day = 24 * hour
     static let days = 365
+    /// The HSM token's serial number.
+    static let serialNumber = "1a2b3c4d5e6f"
     /// The HSM token's name in the configuration.
     static let hsmToken = AuditText("primary")
 

@@ -246,8 +246,9 @@ struct CountingTests {
             let summary = try #require(RefusalSummary(since: RecordBook.time(hours), counts: counts))
             try book.add(.refusals(summary), summary.outcome, at: hours, uid: 2000)
         }
-        let uses = try book.counted().uses
-        #expect(uses.floods == ["forbidden": 43, "request_too_large": 2])
+        let reasons = try book.counted().refusals.reasons
+        #expect(reasons.mapValues(\.summary) == ["forbidden": 43, "request_too_large": 2])
+        #expect(reasons["forbidden"]?.callers == ["–": 43])
     }
 
     @Test("counts requests for a second person by their outcome")
@@ -330,7 +331,7 @@ struct CountingTests {
             #""uses":[{"key":"\#(key)","caller":"checkout","merchant":"merchant.com.example","#
                 + #""first":"2026-01-02T01:00:00.000Z","last":"2026-01-02T01:30:00.000Z","#
                 + #""released":{"count":2,"number":1},"repeated":{"count":0},"signed":{"count":0},"#
-                + #""refused":{"key_not_active":1}}],"floods":{},"#,
+                + #""refused":{"key_not_active":1}}],"reasons":["#,
             #""refusals":[{"caller":"checkout","count":1,"first":"2026-01-02T02:00:00.000Z","#
                 + #""last":"2026-01-02T02:00:00.000Z","worstHour":"2026-01-02T02:00:00.000Z","inWorstHour":1}],"#,
             #""steps":[{"from":"2026-01-01","uses":0,"refusals":0},{"from":"2026-01-02","uses":2,"refusals":1}],"#,

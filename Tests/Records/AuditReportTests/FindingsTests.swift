@@ -9,126 +9,17 @@ import Testing
 /// The findings of a report. `scripts/recount-report`, an independent implementation, finds the same in each test.
 @Suite("The findings of a report")
 struct FindingsTests {
-    private static let decrypt = AuditEvent.decrypt(reference: nil)
-    private static let start = AuditEvent.start(version: AuditText("1.0.0"))
+    static let decrypt = AuditEvent.decrypt(reference: nil)
+    static let start = AuditEvent.start(version: AuditText("1.0.0"))
 
-    private static func restore(_ ledger: Int, _ hsmToken: Int?) -> AuditEvent {
+    static func restore(_ ledger: Int, _ hsmToken: Int?) -> AuditEvent {
         .ledgerAcceptRestore(LedgerRestore(ledgerSequence: ledger, hsmTokenSequence: hsmToken, reason: nil))
     }
 
     /// Returns the findings, and requires that the script finds the same.
-    private static func findings(_ book: RecordBook, _ kinds: Finding.Kind...) async throws -> [Finding] {
+    static func findings(_ book: RecordBook, _ kinds: Finding.Kind...) async throws -> [Finding] {
         try await book.expectRecounted()
         return try book.counted().collectFindings().findings.filter { kinds.isEmpty || kinds.contains($0.kind) }
-    }
-
-    @Test("counts the records between a restored copy's end and the record that the HSM token remembered")
-    func restoredCopy() async throws {
-        var book = RecordBook()
-        try book.add(Self.start, at: 1)
-        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
-        // The copy ends here. The daemon starts with it twice before an administrator accepts it.
-        try book.add(Self.start, at: 100)
-        try book.add(Self.start, at: 101)
-        try book.add(.verify, at: 102, by: "checkout")
-        try book.add(Self.restore(5, 41), at: 103, by: "bob")
-        let found = try await Self.findings(book)
-        #expect(found.map(\.kind) == [.endedWithoutStop, .recordsLost])
-        let loss = try #require(found.last)
-        #expect((loss.first, loss.last, loss.count) == (3, 41, 39))
-        #expect(loss.since == RecordBook.time(2) && loss.until == RecordBook.time(100) && loss.caller == "bob")
-        #expect(loss.records.beginning.map(\.text) == ["node-1 6"])
-        // Only the start after the restore is explained by it.
-        #expect(found.first?.until == RecordBook.time(101))
-        #expect(try book.page().contains("<strong>Not proved.</strong>"))
-    }
-
-    @Test("counts a loss under a running daemon from the ledger's end when it was accepted")
-    func restoredUnderneath() async throws {
-        var book = RecordBook()
-        try book.add(Self.start, at: 1)
-        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
-        try book.add(Self.restore(2, 9), at: 3, by: "bob")
-        let loss = try #require(try await Self.findings(book, .recordsLost).first)
-        #expect((loss.first, loss.last, loss.count, loss.since) == (3, 9, 7, nil))
-    }
-
-    @Test("counts no loss if the HSM token remembered none of the records, or only those that the copy has")
-    func nothingLost() async throws {
-        for (isSealed, remembered) in [(true, nil), (true, 1), (true, 2), (false, 2), (false, 3)] as [(Bool, Int?)] {
-            var book = RecordBook()
-            try book.add(Self.start, at: 1)
-            // A release or an audit checkpoint shows that the node served after its start.
-            if isSealed {
-                try book.seal(at: 1)
-            } else {
-                try book.add(Self.decrypt, at: 1, by: "shop", key: RecordBook.key)
-            }
-            try book.add(.stop, at: 2)
-            try book.add(Self.start, at: 3)
-            try book.add(Self.restore(3, remembered), at: 4, by: "bob")
-            #expect(try await Self.findings(book) == [], "\(isSealed) \(remembered ?? 0)")
-        }
-    }
-
-    @Test("finds the longest of the times over a day between two audit checkpoints of a node, and their number")
-    func sealsApart() async throws {
-        var book = RecordBook()
-        for (place, hour) in [0.0, 24, 49, 80, 110].enumerated() {
-            try book.add(.verify, at: hour, by: "checkout")
-            try book.seal(at: hour)
-            if place == 2 { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
-        }
-        let found = try await Self.findings(book)
-        #expect(found.map(\.kind) == [.sealsApart] && found[0].count == 3 && found[0].node?.name == "node-1")
-        #expect(found[0].since == RecordBook.time(49) && found[0].until == RecordBook.time(80))
-    }
-
-    @Test("finds records that could not be written, with the time since which and the node")
-    func dropped() async throws {
-        var book = RecordBook()
-        try book.add(
-            .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
-        let found = try #require(try await Self.findings(book).first)
-        #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
-        #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
-    }
-
-    @Test("finds a start without a stop, with the time without records, and a clock that was set back")
-    func hosts() async throws {
-        var book = RecordBook()
-        try book.add(Self.start, at: 1)
-        try book.add(.stop, at: 2)
-        try book.add(Self.start, at: 3)
-        try book.add(Self.start, at: 4)
-        try book.add(.verify, at: 3.9)
-        // A second is no step.
-        try book.add(.verify, at: 3.9 - 1 / 3600)
-        try book.add(Self.start, on: "node-2", at: 4)
-        let found = try await Self.findings(book)
-        #expect(found.map(\.kind) == [.clockSetBack, .endedWithoutStop])
-        #expect(found[0].since == RecordBook.time(4) && found[0].until == RecordBook.time(3.9))
-        #expect(found[1].since == RecordBook.time(3) && found[1].records.beginning.map(\.text) == ["node-1 4"])
-        // The records 2 to 4 were not ahead: record 3 is before the time to which the clock was set back.
-        #expect((found[0].first, found[0].last, found[0].count) == (4, 4, 1) && found[0].before == RecordBook.time(3))
-    }
-
-    @Test("finds since which record a clock was ahead that was set back, once and again")
-    func setForward() async throws {
-        var book = RecordBook()
-        for hour in [1.0, 2, 5.1, 5.2, 3, 3.5, 9, 4, 4.5] { try book.add(.verify, at: hour, by: "checkout") }
-        // A clock that was ahead from the first record on.
-        for hour in [8.0, 7] { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
-        let found = try await Self.findings(book)
-        #expect(found.map(\.kind) == [.clockSetBack, .clockSetBack, .clockSetBack])
-        #expect((found[0].first, found[0].last) == (3, 4) && found[0].before == RecordBook.time(2))
-        #expect(found[0].ahead == RecordBook.time(5.1) && found[1].ahead == RecordBook.time(9))
-        #expect((found[1].first, found[1].last) == (7, 7) && found[1].before == RecordBook.time(3.5))
-        #expect((found[2].first, found[2].last) == (1, 1) && found[2].before == nil)
-        #expect(
-            try book.page().contains(
-                "records 3 to 4 have later times than the next record. The first of them has 2026-01-01 05:06:00, "
-                    + "and the record before it 2026-01-01 02:00:00."))
     }
 
     @Test("finds a flood of refusals that is recorded only as sums, by caller and day, but none below the threshold")
@@ -143,6 +34,7 @@ struct FindingsTests {
         let found = try await Self.findings(book, .manyRefusals)
         #expect(found.map(\.caller) == ["uid 4000", "uid 4000"] && found.map(\.count) == [600, 100])
         #expect(found[0].since == RecordBook.time(3) && found[0].until == RecordBook.time(8))
+        #expect(found.map(\.records.count) == [3, 1])
     }
 
     @Test("shows planned stops with the time to the next start, and no finding")
@@ -219,6 +111,7 @@ struct FindingsTests {
         try book.add(decision(.withdraw), on: "node-2", at: 5, by: "alice", key: RecordBook.key)
         let found = try await Self.findings(book)
         #expect(found.map(\.kind) == [.ownRequest] && found[0].caller == "alice")
+        #expect(found[0].key == RecordBook.key && found[0].what == "key_destroy")
         #expect(found[0].records.beginning.map(\.text) == ["node-1 1"])
     }
 
@@ -253,6 +146,12 @@ struct FindingsTests {
         try book.add(.refusals(counts), .refused(.forbidden), at: 9, by: "anyone", uid: 4001, isKnown: false)
         let found = try await Self.findings(book)
         #expect(found.map(\.kind) == [.unknownCallers] && found[0].count == 60 && found[0].records.count == 2)
+        #expect(found[0].callers == ["uid 4000": 30, "uid 4001": 30])
+        // Sums and requests without a named operation are in the reasons too.
+        let reasons = try book.counted().refusals.reasons
+        #expect(reasons["malformed_request"]?.callers == ["checkout": 1])
+        #expect(reasons["forbidden"]?.callers == ["uid 4000": 26, "uid 4001": 26])
+        #expect(reasons["request_timeout"]?.summary == 8 && reasons["overloaded"]?.records.count == 2)
         let callers = try book.counted().refusals.sortedCallers
         #expect(callers.map(\.name) == ["uid 4000", "uid 4001", "checkout"])
         #expect(callers[2].caller.count == 3 && callers[2].caller.worstHour == (RecordBook.time(2), 2))
@@ -363,6 +262,12 @@ struct FindingsTests {
         }
         let found = CallerAnomaly.unusualHours(try later.counted(to: 24 * 90).uses)
         #expect(found.map(\.time) == [RecordBook.time(24 * 80 + 14)] && found[0].count == 20)
+        // The same hour, if it is a busy one too, is one finding.
+        for _ in 0..<80 {
+            try later.add(.decrypt(reference: nil), at: 24 * 80 + 14.5, by: "batch", key: RecordBook.key)
+        }
+        let busy = CallerAnomaly.hours(try later.counted(to: 24 * 90).uses)
+        #expect(busy.map(\.kind) == [.busyHour] && busy[0].isUnusual && busy[0].count == 100)
         try await later.expectRecounted(to: 24 * 90)
     }
 

@@ -39,6 +39,13 @@ struct HSMTokenFactsTests {
         (value?.objectValue?[name]?.arrayValue ?? []).compactMap(\.objectValue)
     }
 
+    /// Returns the attributes of a key.
+    private static func rows(_ report: JSONObject, _ key: AuditDigest) throws -> [JSONObject] {
+        let keys = (report["keys"]?.arrayValue ?? []).compactMap(\.objectValue)
+        let found = try #require(keys.first { $0["key"]?.stringValue == key.base64 })
+        return (found["attributes"]?.arrayValue ?? []).compactMap(\.objectValue)
+    }
+
     struct Case: Sendable, CustomTestStringConvertible {
         let arrival: AuditEvent?
         let attributes: [RecordedKeyAttributes]
@@ -72,14 +79,14 @@ struct HSMTokenFactsTests {
         var book = RecordBook()
         if let arrival = test.arrival { try book.add(arrival, at: 1, by: "alice", key: RecordBook.key) }
         try book.add(.keyAttributes(test.attributes), at: 2, key: RecordBook.key, hsmToken: "primary")
-        let rows = Self.objects(try await Self.report(book)["attributes"], "rows")
+        let rows = try Self.rows(await Self.report(book), RecordBook.key)
         let found = Self.objects(.object(try #require(rows.first)), "warnings").map { warning in
             [warning["kind"]?.stringValue, warning["attribute"]?.stringValue].compactMap(\.self).joined(separator: " ")
         }
         #expect(found == test.warnings && rows.count == 1)
     }
 
-    @Test("shows what each node recorded last, equal statements in one row, warnings first, and no destroyed key")
+    @Test("shows what each node recorded last, equal statements in one row, also of a destroyed key")
     func rows() async throws {
         var book = RecordBook()
         let (open, destroyed) = (Self.changed { $0.extractable = true }, AuditDigest.of([9]))
@@ -93,15 +100,73 @@ struct HSMTokenFactsTests {
         try book.add(.keyObjectsDestroy, on: "node-2", at: 5, key: destroyed, hsmToken: "primary")
         try book.add(Self.generate, at: 6, by: "alice", key: RecordBook.other)
         let report = try await Self.report(book)
-        let rows = Self.objects(report["attributes"], "rows")
-        #expect(rows.map { $0["token"]?.stringValue } == ["second", "primary"])
-        #expect(rows[1]["records"]?.arrayValue?.map(\.stringValue) == ["node-1 2", "node-2 2"])
-        let unread = report["attributes"]?.objectValue?["unread"]?.arrayValue?.map(\.stringValue)
-        #expect(unread == [RecordBook.other.base64])
+        let rows = try Self.rows(report, RecordBook.key)
+        #expect(rows.map { $0["token"]?.stringValue } == ["primary", "second"])
+        #expect(rows[0]["records"]?.arrayValue?.map(\.stringValue) == ["node-1 2", "node-2 2"])
+        #expect(try Self.rows(report, destroyed).count == 1 && Self.rows(report, RecordBook.other).isEmpty)
         let page = try book.page()
-        #expect(page.contains("1 of 2 private keys in HSM tokens lack the protection that they must have"))
-        #expect(page.contains("<strong>\nCKA_EXTRACTABLE is true: anyone with the PIN"))
-        #expect(page.contains("destroyed by node-1; then removed from the HSM tokens of node-2 too"))
+        #expect(page.contains("The private keys of 1 of the 2 keys that HSM tokens describe lack protection"))
+        #expect(page.contains("<strong>Warnings: extractable.</strong>"))
+        #expect(page.contains("CKA_EXTRACTABLE is true: anyone with the PIN"))
+        #expect(page.contains("destroyed</strong> by node-1; then removed from the HSM tokens of node-2 too"))
+    }
+
+    @Test("finds since when a key was described with a warning, and how many payment tokens were opened since")
+    func warnedSince() async throws {
+        var book = RecordBook()
+        let (decrypt, open) = (AuditEvent.decrypt(reference: nil), Self.changed { $0.extractable = true })
+        // In the export, this node comes before the one that first recorded the copy.
+        for hours in [4.0, 6] { try book.add(decrypt, at: hours, by: "checkout", key: RecordBook.key) }
+        try book.add(.keyAttributes([Self.made, open]), at: 7, key: RecordBook.key, hsmToken: "primary")
+        try book.add(.keyAttributes([Self.made]), on: "node-2", at: 1, key: RecordBook.key, hsmToken: "primary")
+        try book.add(.keyAttributes([Self.made, open]), on: "node-2", at: 5, key: RecordBook.key, hsmToken: "primary")
+        try book.add(decrypt, .repeated, on: "node-2", at: 8, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, .refused(.overloaded), on: "node-2", at: 9, by: "checkout", key: RecordBook.key)
+        // The copy was deleted: the last statement has no warning, and the finding stays.
+        try book.add(.keyAttributes([Self.made]), on: "node-2", at: 10, key: RecordBook.key, hsmToken: "primary")
+        try book.add(.keyAttributes([Self.made]), at: 10, key: RecordBook.key, hsmToken: "primary")
+        let report = try await Self.report(book)
+        let findings = (report["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
+        #expect(findings.map { $0["kind"]?.stringValue } == ["key_attributes"])
+        #expect(findings[0]["time"]?.stringValue == RecordBook.time(5).text)
+        #expect(findings[0]["node"]?.stringValue == "node-2" && findings[0]["count"]?.numberValue?.int == 2)
+        #expect(findings[0]["until"]?.stringValue == RecordBook.time(8).text)
+        let warnings = Self.objects(.object(findings[0]), "warnings").map { $0["kind"]?.stringValue }
+        #expect(warnings == ["copies", "extractable"])
+        #expect(report["attributes"]?.objectValue?["warned"] == nil)
+    }
+
+    @Test("finds a log of another HSM token than the record's, by its serial number", arguments: ["1a2b", "ffff", nil])
+    func otherSerial(serial: String?) async throws {
+        var book = RecordBook()
+        for (number, node) in [("1a2b", "node-1"), ("3c4d", "node-2")] {
+            try book.add(
+                .tokenAttributes(
+                    RecordedHSMToken(
+                        label: AuditText("pay"), serialNumber: AuditText(number), manufacturer: AuditText("Example"),
+                        model: AuditText("Nine"), hardwareVersion: AuditText("3"), firmwareVersion: AuditText("7"),
+                        library: AuditText("Example"), tierECv1: .a, tierRSAv1: nil, shortcomings: [])), on: node,
+                at: 1, hsmToken: "primary")
+        }
+        let members = serial.map { #""serial":"\#($0)","# } ?? ""
+        var log = try TokenUseLog(
+            header: Array(
+                (#"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","node":"node-1",\#(members)"#
+                    + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#).utf8))
+        try log.take(
+            line: Array(
+                #"{"time":"2026-01-10T00:00:00Z","publicKeyHash":"\#(RecordBook.key.base64)","operation":"derive"}"#
+                    .utf8))
+        book.tokenUses = [log]
+        let report = try await Self.report(book)
+        let findings = (report["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
+        let isOther = serial == "ffff"
+        let kinds = (isOther ? ["other_serial"] : []) + ["unrecorded_uses"]
+        #expect(findings.map { $0["kind"]?.stringValue } == kinds)
+        #expect(findings.last?["otherSerial"]?.boolValue == (isOther ? true : nil))
+        let page = try book.page()
+        #expect(page.contains("A log is of an HSM token with another serial number") == isOther)
+        #expect(page.contains("It names no serial number") == (serial == nil))
     }
 
     @Test("shows an HSM token's newest description with the validation that the operator states, and the missing ones")
@@ -151,7 +216,7 @@ struct HSMTokenFactsTests {
         #expect(keys[1]["issuer"]?.stringValue == "CN=new")
         #expect(keys[1]["certificateEnd"]?.stringValue == RecordBook.time(400 * 24).text)
         let page = try book.page()
-        #expect(page.contains("<td>not used</td><td>not recorded</td>") && page.contains("<td>RSA, 2048</td>"))
-        #expect(page.contains("2027-02-05, CN=new</td>"))
+        #expect(page.contains("algorithm not recorded<br>") && page.contains("…</code> RSA, 2048<br>"))
+        #expect(page.contains("Certificate: to 2027-02-05, CN=new</td>"))
     }
 }

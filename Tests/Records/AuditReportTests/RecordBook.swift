@@ -13,6 +13,9 @@ struct RecordBook {
     private var lines: [AuditNode: [[UInt8]]] = [:]
     private var order: [AuditNode] = []
 
+    /// The HSM tokens' logs with which a page compares the records.
+    var tokenUses: [TokenUseLog] = []
+
     static let key = AuditDigest.of(Array("one".utf8))
     static let other = AuditDigest.of(Array("other".utf8))
     /// The time from which `time(_:)` counts, a Thursday.
@@ -75,7 +78,8 @@ struct RecordBook {
         from: Double = 0, to: Double = 24 * 31, listed: [ListedPrograms] = []
     ) throws -> ReportBuilder {
         var builder = ReportBuilder(
-            period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))), listed: listed)
+            period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))), tokenUses: tokenUses,
+            listed: listed)
         for line in export { builder.survey(line: line) }
         for line in export { builder.count(line: line) }
         return builder

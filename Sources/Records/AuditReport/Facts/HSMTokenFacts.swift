@@ -28,45 +28,61 @@ struct HSMTokenFacts {
         }
     }
 
-    /// The private keys' attributes, with a warning for each that is insecure or differs from the record. Rows with
-    /// warnings come first. Nodes that recorded the same of an HSM token's key share a row.
+    /// The number of keys that HSM tokens describe, of those with a warning, and of statements that were not kept.
     var attributes: JSONValue {
-        var rows: [(members: JSONValue, first: AuditTime, records: [RecordPlace], isWarned: Bool)] = []
-        var places: [[UInt8]: Int] = [:]
-        for (key, statements) in builder.hsmTokens.keys.sorted(by: { $0.key.base64 < $1.key.base64 })
-        where builder.keys[key]?.state != "destroyed" {
-            for (source, statement) in statements.sorted(by: { $0.key < $1.key }) {
-                let objects = statement.details["keys"]?.arrayValue?.compactMap(\.objectValue) ?? []
-                for object in objects {
-                    let warnings = warnings(object, copies: objects.count, builder.keys[key])
-                    let members = JSONValue.facts([
-                        "key": key, "token": source.hsmToken, "algorithm": object["algorithm"], "bits": object["bits"],
-                        "sensitive": object["sensitive"], "extractable": object["extractable"],
-                        "alwaysSensitive": object["alwaysSensitive"], "neverExtractable": object["neverExtractable"],
-                        "local": object["local"], "uses": object["uses"], "came": builder.keys[key]?.came,
-                        "warnings": warnings,
-                    ])
-                    if let place = places[members.compact] {
-                        rows[place].records.append(statement.place)
-                        rows[place].first = min(rows[place].first, statement.time)
-                    } else {
-                        places[members.compact] = rows.count
-                        rows.append((members, statement.time, [statement.place], !warnings.isEmpty))
-                    }
+        let warned = builder.hsmTokens.keys.filter { key, statements in
+            statements.values.contains { !warnings(of: key, $0.details).allSatisfy(\.isEmpty) }
+        }
+        return .facts([
+            "warned": warned.count.ifAny, "described": builder.hsmTokens.keys.count.ifAny,
+            "omitted": builder.hsmTokens.omitted.ifAny,
+        ])
+    }
+
+    /// Returns the last statements about a key's private keys, with a warning for each that is insecure or differs from
+    /// the record. Nodes that recorded the same of an HSM token's key share a row.
+    func attributes(of key: AuditDigest) -> [JSONValue] {
+        var rows: [(members: JSONValue, first: AuditTime, records: [RecordPlace])] = []
+        for (source, statement) in (builder.hsmTokens.keys[key] ?? [:]).sorted(by: { $0.key < $1.key }) {
+            for (object, warnings) in zip(Self.objects(statement.details), warnings(of: key, statement.details)) {
+                let members = JSONValue.facts([
+                    "token": source.hsmToken, "algorithm": object["algorithm"], "bits": object["bits"],
+                    "sensitive": object["sensitive"], "extractable": object["extractable"],
+                    "alwaysSensitive": object["alwaysSensitive"], "neverExtractable": object["neverExtractable"],
+                    "local": object["local"], "modifiable": object["modifiable"], "uses": object["uses"],
+                    "warnings": warnings,
+                ])
+                if let place = rows.firstIndex(where: { $0.members == members }) {
+                    rows[place].records.append(statement.place)
+                    rows[place].first = min(rows[place].first, statement.time)
+                } else {
+                    rows.append((members, statement.time, [statement.place]))
                 }
             }
         }
-        let facts = rows.map { row -> (isWarned: Bool, JSONValue) in
+        return rows.map { row in
             let rest = JSONValue.facts(["time": row.first, "records": row.records])
             let members = [row.members, rest].flatMap { $0.objectValue?.members ?? [] }
-            return (row.isWarned, .object(JSONObject(members) ?? JSONObject()))
+            return .object(JSONObject(members) ?? JSONObject())
         }
-        let unread = builder.sortedKeys.filter { $0.state != "destroyed" && builder.hsmTokens.keys[$0.key] == nil }
-        return .facts([
-            "warned": facts.count(where: \.isWarned).ifAny, "described": facts.count,
-            "rows": (facts.filter(\.isWarned) + facts.filter { !$0.isWarned }).map(\.1), "unread": unread.map(\.key),
-            "omitted": builder.hsmTokens.omitted.ifAny,
-        ])
+    }
+
+    /// The keys that a statement describes with a warning.
+    var warnedKeys: [AuditDigest: WarnedKey] {
+        let statements = builder.hsmTokens.distinct.map { key, said in
+            (key, said.map { (said: $0, warnings: warnings(of: key, $0.first.details).flatMap(\.self)) })
+        }
+        return Dictionary(uniqueKeysWithValues: statements).compactMapValues { WarnedKey($0) }
+    }
+
+    private static func objects(_ details: JSONObject) -> [JSONObject] {
+        details["keys"]?.arrayValue?.compactMap(\.objectValue) ?? []
+    }
+
+    /// Returns the warnings about each private key that a statement has.
+    private func warnings(of key: AuditDigest, _ details: JSONObject) -> [[JSONValue]] {
+        let objects = Self.objects(details)
+        return objects.map { warnings($0, copies: objects.count, builder.keys[key]) }
     }
 
     /// The attributes that a private key must have, by their names in records and in PKCS#11. For an imported key, an

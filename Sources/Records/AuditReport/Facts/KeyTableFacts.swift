@@ -13,8 +13,15 @@ struct KeyTableFacts {
         Dictionary((live?.keys ?? []).map { ($0.publicKeyHash, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
+    /// The keys in the order in which they entered the ledger, and after them those that only HSM tokens describe.
     var keys: [JSONValue] {
-        builder.sortedKeys.map(facts)
+        let uses = Dictionary(grouping: builder.uses.uses, by: \.key.key).mapValues { $0.map(\.value) }
+        let hsmTokens = HSMTokenFacts(builder: builder)
+        let others = builder.hsmTokens.keys.keys.filter { builder.keys[$0] == nil }
+        return builder.sortedKeys.map { facts($0, uses[$0.key] ?? [], hsmTokens.attributes(of: $0.key)) }
+            + others.sorted { $0.base64 < $1.base64 }.map {
+                .facts(["key": $0, "attributes": hsmTokens.attributes(of: $0)])
+            }
     }
 
     var states: [JSONValue] {
@@ -23,10 +30,10 @@ struct KeyTableFacts {
         }
     }
 
-    private func facts(_ key: KeyHistory) -> JSONValue {
+    private func facts(_ key: KeyHistory, _ uses: [KeyUseTally.Use], _ attributes: [JSONValue]) -> JSONValue {
         let removed = key.events.filter { $0.step == .objectsDestroyed }.map(\.place.node)
         return .facts([
-            "key": key.key, "merchant": key.merchant, "use": use(of: key.key), "algorithm": key.facts?.algorithm,
+            "key": key.key, "merchant": key.merchant, "use": Self.use(uses), "algorithm": key.facts?.algorithm,
             "bits": key.facts?.bits, "state": key.state, "came": key.came, "cameAt": key.arrival?.time,
             "arrival": key.arrival?.place, "activation": key.activation?.place, "superseded": key.superseded?.place,
             "compromised": key.first("compromised")?.place, "destroyed": key.first("destroyed")?.place,
@@ -42,6 +49,11 @@ struct KeyTableFacts {
                 ])
             } as [JSONValue],
             "omitted": key.omitted.ifAny,
+            "opened": uses.reduce(0) { $0 + $1.released.count }, "again": uses.reduce(0) { $0 + $1.repeated.count },
+            "signed": uses.reduce(0) { $0 + $1.signed.count },
+            "refused": uses.reduce(0) { $0 + $1.refused.values.reduce(0) { $0 + $1.count } },
+            "firstUse": uses.compactMap(\.firstUse).min(), "lastUse": uses.compactMap(\.lastUse).max(),
+            "attributes": attributes,
         ])
     }
 
@@ -52,8 +64,7 @@ struct KeyTableFacts {
     }
 
     /// Returns the key's use (`identity` or `processing`) as its recorded operations show it.
-    private func use(of key: AuditDigest) -> String? {
-        let uses = builder.uses.uses.filter { $0.key.key == key }.values
+    private static func use(_ uses: [KeyUseTally.Use]) -> String? {
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
         return uses.contains { !$0.released.isEmpty || !$0.repeated.isEmpty } ? "processing" : nil
     }

@@ -11,11 +11,18 @@ struct RecordFacts {
         let losses = findings.filter { $0.lostRecords > 0 }
         let summary = JSONValue.facts([
             "count": losses.count, "one": losses.count == 1, "records": losses.reduce(0) { $0 + $1.lostRecords },
+            "isLeast": losses.contains { $0.kind == .recordsLost },
         ])
+        let reconciliation = builder.reconciliation
+        let explained = reconciliation.explained(by: findings)
         return .facts([
             "proved": export.isProved, "records": builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod },
             "losses": losses.isEmpty ? nil : summary,
-            "unexplained": builder.reconciliation.unexplained.ifAny, "fault": export.verdict.fault?.description,
+            "unexplained": reconciliation.unexplained.ifAny,
+            "explainable": reconciliation.unexplained > 0 ? explained.explainable : nil,
+            "certain": reconciliation.unexplained > 0 ? explained.certain : nil,
+            "otherSerial": reconciliation.logs.contains(where: builder.hsmTokens.hasOtherSerial) ? true : nil,
+            "fault": export.verdict.fault?.description,
             "filtered": export.verdict.filteredRecords, "unreadable": builder.unreadable.ifAny,
             "faulty": export.verdict.nodes.filter { !$0.isIntact }.map(\.description),
         ])
@@ -23,23 +30,43 @@ struct RecordFacts {
 
     func findings(_ figures: Figures) -> [JSONValue] {
         findings.map { finding in
-            let isLoss = finding.kind == .recordsLost
-            return .facts([
+            .facts([
                 "kind": finding.kind.rawValue, "time": finding.time, "node": finding.node, "key": finding.key,
                 "caller": finding.caller, "token": finding.hsmToken, "since": finding.since, "until": finding.until,
                 "length": finding.since.flatMap { since in finding.until.map { since.length(to: $0) } },
                 "count": finding.count, "one": finding.count == 1 ? true : nil,
                 "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
-                "payments": finding.payments, "usual": finding.usual, "cutOff": finding.cutOff,
+                "forward": finding.before.flatMap { before in finding.ahead.map { before.length(to: $0) } },
+                "refused": finding.refused, "nextUse": finding.nextUse, "what": finding.what,
+                "payments": finding.payments, "usual": finding.usual, "isUnusual": finding.isUnusual ? true : nil,
+                "cutOff": finding.cutOff, "warnings": finding.warnings.isEmpty ? nil : finding.warnings,
+                "serial": finding.serial,
+                "recordedSerials": finding.recordedSerials.isEmpty ? nil : finding.recordedSerials,
+                "otherSerial": finding.hasOtherSerial ? true : nil,
                 "callers": finding.callers.isEmpty ? nil : UseFacts.most(finding.callers),
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
-                "readers": isLoss ? finding.node.flatMap { builder.system.nodes[$0] }?.headReaders.keys.sorted() : nil,
+                "heads": finding.kind == .recordsLost ? heads(finding) : nil,
                 "records": finding.records.isEmpty
                     ? nil : figures.figure(finding.records, "finding \(finding.kind.rawValue)"),
             ])
         }
     }
+
+    /// The requests for heads that show between which records a loss lies.
+    private func heads(_ loss: Finding) -> JSONValue {
+        func fact(_ head: HeadRequest) -> JSONValue {
+            .facts(["time": head.time, "record": head.place, "by": head.by])
+        }
+        let elsewhere = builder.incidents.headsElsewhere(loss)
+        return .facts([
+            "before": loss.heads.before.map(fact), "after": loss.heads.after.map(fact),
+            "elsewhere": elsewhere.prefix(Self.maximumHeads).map(fact),
+            "more": max(0, elsewhere.count - Self.maximumHeads).ifAny,
+        ])
+    }
+
+    private static let maximumHeads = 10
 
     func nodes(_ figures: Figures) -> [JSONValue] {
         builder.system.sortedNodes.map { node in

@@ -77,22 +77,12 @@ struct UseFacts {
 
     /// The reasons of refusals, each with the callers that had the most of them.
     func reasons(_ figures: Figures) -> [JSONValue] {
-        var byCode: [String: RecordReferences] = [:]
-        var callers: [String: [String: Int]] = [:]
-        for (pair, use) in builder.sortedUses {
-            for (code, references) in use.refused {
-                byCode[code, default: RecordReferences()].add(references)
-                callers[code, default: [:]][pair.caller ?? "–", default: 0] += references.count
-            }
-        }
-        return Set(byCode.keys).union(builder.uses.floods.keys).sorted().map { code in
-            let callers = callers[code] ?? [:]
-            return .facts([
+        builder.refusals.reasons.sorted { $0.key < $1.key }.map { code, reason in
+            .facts([
                 "code": code,
-                "requests": figures.figure(
-                    byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),
-                "callers": Self.most(callers), "moreCallers": max(0, callers.count - Self.maximumCallers).ifAny,
-                "summary": builder.uses.floods[code] ?? 0,
+                "requests": figures.figure(reason.records, "decrypt, tls_signature or request, \(code)"),
+                "summary": reason.summary, "callers": Self.most(reason.callers),
+                "moreCallers": max(0, reason.callers.count - Self.maximumCallers).ifAny,
             ])
         }
     }
@@ -139,11 +129,14 @@ struct UseFacts {
             let days = reconciliation.unexplainedDays(of: place)
             return .facts([
                 "kind": log.kind.rawValue, "since": log.since, "until": log.until, "node": log.node, "token": log.token,
-                "serial": log.serial, "file": log.file?.name, "sha256": log.file?.digest.hex,
+                "serial": log.serial, "recordedSerials": builder.hsmTokens.serials(of: log),
+                "otherSerial": builder.hsmTokens.hasOtherSerial(log) ? true : nil, "file": log.file?.name,
+                "sha256": log.file?.digest.hex,
                 "keys": comparisons.map { comparison in
                     .facts([
                         "key": comparison.key, "merchant": builder.keys[comparison.key]?.merchant,
-                        "counted": comparison.counted, "least": comparison.recorded.least,
+                        "auditKeyOf": reconciliation.auditKeys[comparison.key], "counted": comparison.counted,
+                        "least": comparison.recorded.least,
                         "most": comparison.recorded.most, "unexplained": comparison.unexplained.ifAny,
                         "missing": comparison.missing,
                     ])
@@ -171,7 +164,7 @@ extension ReportBuilder {
 
     var stepTotals: [(step: ReportStep, uses: Int, refusals: Int)] {
         period.steps.map { step in
-            (step, Self.sum(uses.daysOfCallers.values, step), Self.sum([uses.daysOfRefusals], step))
+            (step, Self.sum(uses.daysOfCallers.values, step), Self.sum([refusals.days], step))
         }
     }
 

@@ -9,6 +9,17 @@ enum CallerAnomaly {
 
     private static let span = weeks * 7 * 24
 
+    /// Returns the busy and the unusual hours. An hour that is both is one finding.
+    static func hours(_ uses: KeyUseTally) -> [Finding] {
+        let unusual = unusualHours(uses)
+        let busy = busyHours(uses).map { finding in
+            var busy = finding
+            busy.isUnusual = unusual.contains { ($0.caller, $0.time) == (finding.caller, finding.time) }
+            return busy
+        }
+        return busy + unusual.filter { hour in !busy.contains { ($0.caller, $0.time) == (hour.caller, hour.time) } }
+    }
+
     /// Returns the hours with far more uses than any hour of the four weeks before.
     static func busyHours(_ uses: KeyUseTally) -> [Finding] {
         uses.hoursOfCallers.flatMap { caller, hours -> [Finding] in

@@ -1,4 +1,5 @@
 public import AuditChain
+import StrictJSON
 
 /// A fact in the record about which an assessor should ask. It is not a fault by itself.
 ///
@@ -32,6 +33,10 @@ public struct Finding: Sendable, Equatable {
         case certificateRefused = "certificate_refused"
         case keyNotDestroyed = "key_not_destroyed"
         case softwareToken = "software_token"
+        /// An HSM token described a private key as insecure, or otherwise than the record does.
+        case keyAttributes = "key_attributes"
+        /// An HSM token's log names a serial number that no record has for this HSM token.
+        case otherSerial = "other_serial"
         /// An HSM token counted uses of a key that neither the record nor a loss explains.
         case unrecordedUses = "unrecorded_uses"
     }
@@ -46,12 +51,30 @@ public struct Finding: Sendable, Equatable {
     public var since: AuditTime?
     public var until: AuditTime?
     public var count: Int?
-    /// The first and the last sequence of lost records, or of records whose times come after that of the next record.
+    /// The first and the last sequence of lost records, of records whose times come after that of the next record, or of
+    /// the records that the later one of two audit checkpoints seals.
     public var first: Int?
     public var last: Int?
     /// The time of ``first``, and that of the record before it, if the clock was set back after ``last``.
     public var ahead: AuditTime?
     public var before: AuditTime?
+    /// The requests that were refused with `signing_time_outside_window` between the last use before the clock was set
+    /// back and the next one, and the time of the next one.
+    public var refused: Int?
+    public var nextUse: AuditTime?
+    /// The requests for heads before and after lost records.
+    var heads = HeadsOfLoss()
+    /// The operation of the request that its own requester tried to approve.
+    public var what: String?
+    /// The warnings about a private key's attributes.
+    var warnings: [JSONValue] = []
+    /// The serial number of an HSM token's log, and those that records have for this HSM token.
+    public var serial: String?
+    public var recordedSerials: [String] = []
+    /// True if the finding rests on a log for which there is a finding ``Kind/otherSerial``.
+    public var hasOtherSerial = false
+    /// True if a busy hour is an unusual one too.
+    public var isUnusual = false
     /// The number of payments that were sent again.
     public var payments: Int?
     /// The time until which a deactivated key still decrypts.
@@ -93,6 +116,12 @@ struct FindingList: Sendable, Equatable {
         findings.append(finding)
     }
 
+    /// Changes the last finding of this kind and node, if there is one.
+    mutating func update(_ kind: Finding.Kind, of node: AuditNode, _ change: (inout Finding) -> Void) {
+        guard let index = findings.lastIndex(where: { ($0.kind, $0.node) == (kind, node) }) else { return }
+        change(&findings[index])
+    }
+
     mutating func remove(_ kind: Finding.Kind, of node: AuditNode, at time: AuditTime) {
         guard let index = findings.lastIndex(where: { ($0.kind, $0.node, $0.time) == (kind, node, time) }) else {
             return
@@ -107,8 +136,8 @@ extension ReportBuilder {
     func collectFindings() -> (findings: [Finding], omitted: Int) {
         var list = incidents.findings
         for finding in incidents.findingsOfNodes { list.add(finding) }
-        for finding in callerFindings + keyFindings + systemFindings { list.add(finding) }
-        for finding in reconciliation.findings(list.findings) { list.add(finding) }
+        for finding in callerFindings + keyFindings + systemFindings + attributeFindings { list.add(finding) }
+        for finding in reconciliation.findings(list.findings, hsmTokens) { list.add(finding) }
         return (list.findings.sorted(by: Self.order), list.omitted)
     }
 
@@ -135,12 +164,13 @@ extension ReportBuilder {
                 && act.approval.flatMap { acts.approvals[$0]?.request?.by } == act.by
         }.map { act in
             var finding = Finding(.ownRequest, act.time)
-            finding.node = act.place.node
-            finding.caller = act.by
+            let request = act.approval.flatMap { acts.approvals[$0]?.request }
+            (finding.node, finding.caller) = (act.place.node, act.by)
+            (finding.key, finding.what) = (request?.key, request?.what)
             finding.records.add(act.place)
             return finding
         }
-        return own + refusals.findings + CallerAnomaly.busyHours(uses) + CallerAnomaly.unusualHours(uses)
+        return own + refusals.findings + CallerAnomaly.hours(uses)
             + CallerAnomaly.firstUses(uses) { keys[$0]?.activation?.time }
     }
 

@@ -1,4 +1,5 @@
 import AuditChain
+import StrictJSON
 
 /// The uses of a key that was later recorded as compromised.
 struct BlockedKey: Sendable, Equatable {
@@ -16,7 +17,47 @@ struct BlockedKey: Sendable, Equatable {
     }
 }
 
+/// The warnings about a private key's attributes, and the payment tokens that were opened with the key since the first.
+struct WarnedKey: Sendable {
+    let time: AuditTime
+    let node: AuditNode
+    let hsmToken: String
+    let warnings: [JSONValue]
+    let records: RecordReferences
+    private(set) var opened = 0
+    private(set) var lastUse: AuditTime?
+
+    init?(_ statements: [(said: HSMTokenRecords.Distinct, warnings: [JSONValue])]) {
+        let warned = statements.filter { !$0.warnings.isEmpty }.sorted {
+            ($0.said.first.time, $0.said.first.place) < ($1.said.first.time, $1.said.first.place)
+        }
+        guard let first = warned.first?.said else { return nil }
+        (time, node, hsmToken) = (first.first.time, first.first.place.node, first.hsmToken)
+        warnings = warned.flatMap(\.warnings).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
+        records = warned.reduce(into: RecordReferences()) { $0.add($1.said.records) }
+    }
+
+    mutating func take(_ entry: AuditEntry) {
+        guard entry.time >= time, entry.event == AuditEvent.Name.decrypt.rawValue,
+            AuditOutcome.used.contains(entry.outcome)
+        else { return }
+        opened += 1
+        lastUse = max(lastUse ?? entry.time, entry.time)
+    }
+}
+
 extension ReportBuilder {
+    /// A finding for each key that an HSM token described as insecure, or otherwise than the record does.
+    var attributeFindings: [Finding] {
+        warnedKeys.filter { $0.value.time < period.until }.map { key, warned in
+            var finding = Finding(.keyAttributes, warned.time)
+            (finding.key, finding.node, finding.hsmToken) = (key, warned.node, warned.hsmToken)
+            (finding.until, finding.count) = (warned.lastUse, warned.opened)
+            (finding.warnings, finding.records) = (warned.warnings, warned.records)
+            return finding
+        }
+    }
+
     /// The findings about keys: compromises, late uses, refused certificates, and keys that should be destroyed.
     var keyFindings: [Finding] {
         sortedKeys.flatMap { key in [compromise(of: key), notDestroyed(key)].compactMap(\.self) } + lateUses

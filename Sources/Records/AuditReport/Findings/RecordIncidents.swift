@@ -1,5 +1,23 @@
 import AuditChain
 
+/// A request for a head (`audit_head`) with `ok`. The daemon that is asked seals the record of the request, so its head
+/// shows that record. Of another node it gives the newest audit checkpoint that this node made.
+struct HeadRequest: Sendable, Equatable {
+    let time: AuditTime
+    let place: RecordPlace
+    let by: String?
+
+    init(_ entry: AuditEntry) { (time, place, by) = (entry.time, RecordPlace(entry), entry.callerText) }
+}
+
+/// The requests for heads of a node that lost records: the last one before, the first one after, and those that other
+/// nodes answered in between.
+struct HeadsOfLoss: Sendable, Equatable {
+    var before: HeadRequest?
+    var after: HeadRequest?
+    var elsewhere: [HeadRequest] = []
+}
+
 /// The incidents of each node's record: lost and unwritten records, ends of the daemon without a stop, clocks that were
 /// set back, and long times between audit checkpoints. It reads the records of a node in their order.
 struct RecordIncidents: Sendable {
@@ -12,10 +30,17 @@ struct RecordIncidents: Sendable {
         /// The end of the ledger at the first start after which the node released and sealed nothing. If the ledger was
         /// restored, this is the end of the copy, since a node does neither until the copy is accepted.
         var copy: Copy?
-        var lastSeal: AuditTime?
+        var lastSeal: Checkpoint?
         /// The interval between audit checkpoints that was longest, and the number of those over ``dayLength``.
-        var longest: (since: AuditTime, until: AuditTime)?
+        var longest: (since: Checkpoint, until: Checkpoint)?
         var intervalsOverADay = 0
+        var lastHead: HeadRequest?
+        /// True after a loss, until the next request for a head.
+        var lacksHead = false
+        /// The requests since the last use that were refused because of their signing times.
+        var refused = RecordReferences()
+        /// True after the clock was set back, until the next use.
+        var wasSetBack = false
         /// The losses of an HSM token's memory of the record's end.
         var memoryLosses: Finding?
         /// The records at which the clock was set back, which the first pass has found, in their order.
@@ -33,10 +58,16 @@ struct RecordIncidents: Sendable {
         let end: Int
         let endTime: AuditTime?
         let start: AuditTime
+        let lastHead: HeadRequest?
     }
 
     private var nodes: [AuditNode: Node] = [:]
+    /// The requests for heads of other nodes, by the name in the record, which is `all` for several. At most
+    /// ``maximumHeads`` are kept.
+    private var headsOfOthers: [String: [HeadRequest]] = [:]
+    private var keptHeads = 0
 
+    private static let maximumHeads = 20_000
     private static let dayLength: Int64 = 86_400_000
     /// The difference in milliseconds beyond which an earlier time is that of a clock that was set back. A record has
     /// the time at which its request began.
@@ -55,7 +86,10 @@ struct RecordIncidents: Sendable {
             nodes[entry.node] = node
         }
         if let last = node.last, entry.time.milliseconds + Self.setBackLength < last.time.milliseconds {
-            if inPeriod { findings.add(Self.setBack(entry, node, last)) }
+            if inPeriod {
+                findings.add(Self.setBack(entry, node, last))
+                node.wasSetBack = true
+            }
             (node.ahead, node.setBacks) = (nil, node.setBacks.dropFirst())
         }
         if let next = node.setBacks.first {
@@ -71,7 +105,10 @@ struct RecordIncidents: Sendable {
                 findings.add(finding)
             }
             node.hasStopped = false
-            node.copy = node.copy ?? Copy(end: node.last?.sequence ?? 0, endTime: node.last?.time, start: entry.time)
+            node.copy =
+                node.copy
+                ?? Copy(
+                    end: node.last?.sequence ?? 0, endTime: node.last?.time, start: entry.time, lastHead: node.lastHead)
         case .stop: node.hasStopped = true
         case .ledgerAcceptRestore where isDone: takeRestore(entry, &node, inPeriod: inPeriod)
         case .ledgerAcceptClock where isDone && inPeriod:
@@ -96,10 +133,45 @@ struct RecordIncidents: Sendable {
             finding.until = entry.time
             finding.count = max(0, entry.details["count"]?.numberValue?.int ?? 0)
             findings.add(finding)
-        case .decrypt, .tlsSignature:
-            if AuditOutcome.used.contains(entry.outcome) { node.copy = nil }
+        case .decrypt, .tlsSignature: takeUse(entry, &node)
+        case .auditHead where isDone: takeHead(entry, &node)
         default: break
         }
+    }
+
+    private mutating func takeUse(_ entry: AuditEntry, _ node: inout Node) {
+        if entry.outcome == "signing_time_outside_window" { node.refused.add(entry) }
+        guard AuditOutcome.used.contains(entry.outcome) else { return }
+        node.copy = nil
+        if node.wasSetBack {
+            let refused = node.refused
+            findings.update(.clockSetBack, of: entry.node) { finding in
+                (finding.refused, finding.nextUse) = (refused.count, entry.time)
+                finding.records.add(refused)
+            }
+        }
+        (node.refused, node.wasSetBack) = (RecordReferences(), false)
+    }
+
+    private mutating func takeHead(_ entry: AuditEntry, _ node: inout Node) {
+        let (head, ofNode) = (HeadRequest(entry), entry.details["ofNode"]?.stringValue)
+        if let ofNode, keptHeads < Self.maximumHeads {
+            headsOfOthers[ofNode, default: []].append(head)
+            keptHeads += 1
+        }
+        guard ofNode == nil || ofNode == "all" || ofNode == entry.node.name else { return }
+        node.lastHead = head
+        if node.lacksHead { findings.update(.recordsLost, of: entry.node) { $0.heads.after = head } }
+        node.lacksHead = false
+    }
+
+    /// Returns the requests for heads of the node that another node answered while the records were lost.
+    func headsElsewhere(_ loss: Finding) -> [HeadRequest] {
+        guard let node = loss.node else { return [] }
+        return (headsOfOthers["all", default: []] + headsOfOthers[node.name, default: []]).filter { head in
+            head.place.node != node && loss.since.map { $0 <= head.time } ?? true
+                && loss.until.map { head.time <= $0 } ?? true
+        }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
     }
 
     /// Returns the finding that the clock was set back, and between which records it had been set forward.
@@ -127,20 +199,23 @@ struct RecordIncidents: Sendable {
         (finding.first, finding.last, finding.count) = (end + 1, remembered, remembered - end)
         (finding.since, finding.until) = (copy?.endTime, copy?.start)
         finding.caller = entry.callerText
+        (finding.heads.before, node.lacksHead) = (copy.map(\.lastHead) ?? node.lastHead, true)
         findings.add(finding)
     }
 
-    mutating func take(_ checkpoint: Checkpoint, inPeriod: Bool) {
+    mutating func take(_ checkpoint: Checkpoint, in period: ReportPeriod) {
         var node = nodes[checkpoint.node] ?? Node()
         defer { nodes[checkpoint.node] = node }
-        if inPeriod, let last = node.lastSeal {
-            let length = checkpoint.time.milliseconds - last.milliseconds
+        // An interval counts if a part of it is in the period.
+        if let last = node.lastSeal, last.time < period.until, checkpoint.time >= period.since {
+            let length = checkpoint.time.milliseconds - last.time.milliseconds
             if length > Self.dayLength { node.intervalsOverADay += 1 }
-            if length > node.longest.map({ $0.until.milliseconds - $0.since.milliseconds }) ?? Self.dayLength {
-                node.longest = (last, checkpoint.time)
+            if length > node.longest.map({ $0.until.time.milliseconds - $0.since.time.milliseconds }) ?? Self.dayLength
+            {
+                node.longest = (last, checkpoint)
             }
         }
-        node.lastSeal = checkpoint.time
+        node.lastSeal = checkpoint
         node.copy = nil
     }
 
@@ -150,9 +225,13 @@ struct RecordIncidents: Sendable {
         nodes.values.compactMap(\.memoryLosses)
             + nodes.compactMap { name, node -> Finding? in
                 guard let longest = node.longest else { return nil }
-                var finding = Finding(.sealsApart, longest.since)
+                let (since, until) = longest
+                var finding = Finding(.sealsApart, since.time)
                 finding.node = name
-                (finding.since, finding.until, finding.count) = (longest.since, longest.until, node.intervalsOverADay)
+                (finding.since, finding.until, finding.count) = (since.time, until.time, node.intervalsOverADay)
+                if until.sequence > since.sequence {
+                    (finding.first, finding.last) = (since.sequence + 1, until.sequence)
+                }
                 return finding
             }
     }

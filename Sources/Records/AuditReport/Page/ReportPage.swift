@@ -104,7 +104,7 @@ public struct ReportPage {
             "furtherPairs": builder.uses.hasFurtherPairs ? KeyUseTally.maximumPairs : nil,
             "uncharted": builder.uses.unchartedUses == 0
                 ? nil : JSONValue.facts(["uses": builder.uses.unchartedUses, "beyond": KeyUseTally.maximumCharted]),
-            "floods": JSONValue.counts(builder.uses.floods), "reasons": use.reasons(figures), "refusals": use.refusals,
+            "reasons": use.reasons(figures), "refusals": use.refusals,
             "omittedRefusals": builder.refusals.omitted == 0
                 ? nil
                 : JSONValue.facts(["requests": builder.refusals.omitted, "beyond": RefusalsByCaller.maximumCallers]),

@@ -25,15 +25,10 @@ public struct KeyUseTally: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// The numbers of refusals that were not recorded individually, by code: the sums of the counts in records of the
-    /// event `refusals`.
-    public private(set) var floods: [String: Int] = [:]
     /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
-    /// ``daysOfCallers`` has these numbers by caller instead of by key, and ``daysOfRefusals`` has the number of
-    /// refusals by day.
+    /// ``daysOfCallers`` has these numbers by caller instead of by key.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
-    private(set) var daysOfRefusals: [Int: Int] = [:]
     /// The number of releases, repeats and signatures by caller and hour, for ``CallerAnomaly``. Hours are counted from
     /// 1970-01-01.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
@@ -55,10 +50,7 @@ public struct KeyUseTally: Sendable {
         }
         uses[pair, default: Use()].take(entry, superseded: superseded)
         let day = Self.index(entry.time, 86_400_000)
-        guard AuditOutcome.used.contains(entry.outcome) else {
-            daysOfRefusals[day, default: 0] += 1
-            return
-        }
+        guard AuditOutcome.used.contains(entry.outcome) else { return }
         var isCharted = true
         if let key = entry.publicKeyHash {
             isCharted = daysOfKeys.count < Self.maximumCharted || daysOfKeys[key] != nil
@@ -73,13 +65,6 @@ public struct KeyUseTally: Sendable {
             }
         }
         if !isCharted { unchartedUses += 1 }
-    }
-
-    mutating func takeFlood(_ entry: AuditEntry) {
-        for member in entry.details["counts"]?.objectValue?.members ?? [] {
-            guard let count = member.value.numberValue?.int, count > 0 else { continue }
-            floods[member.name] = (floods[member.name] ?? 0).addingReportingOverflow(count).partialValue
-        }
     }
 
     static func index(_ time: AuditTime, _ unit: Int64) -> Int {

@@ -11,7 +11,7 @@ public struct RefusalsByCaller: Sendable {
         public private(set) var last: AuditTime
         /// The records, of which one of the event `refusals` counts several requests.
         public private(set) var records = RecordReferences()
-        private var hours: [Int: Int] = [:]
+        private var hours: [Int: Hour] = [:]
         /// The refusals with `transaction_replayed` by day.
         fileprivate private(set) var replays: [Int: Replays] = [:]
 
@@ -22,7 +22,7 @@ public struct RefusalsByCaller: Sendable {
 
         /// The hour with the most refusals; the earliest of several.
         public var worstHour: (hour: AuditTime, count: Int) {
-            let worst = hours.max { ($0.value, $1.key) < ($1.value, $0.key) } ?? (0, 0)
+            let worst = hours.mapValues(\.count).max { ($0.value, $1.key) < ($1.value, $0.key) } ?? (0, 0)
             return (RefusalsByCaller.time(ofHour: worst.key), worst.value)
         }
 
@@ -30,19 +30,37 @@ public struct RefusalsByCaller: Sendable {
             count = count.addingReportingOverflow(requests).partialValue
             (first, last) = (min(first, entry.time), max(last, entry.time))
             records.add(entry)
-            hours[KeyUseTally.index(entry.time, 3_600_000), default: 0] += requests
+            hours[KeyUseTally.index(entry.time, 3_600_000), default: Hour()].take(entry, requests)
             guard entry.outcome == "transaction_replayed" else { return }
             replays[KeyUseTally.index(entry.time, 86_400_000), default: Replays(entry)].take(entry)
         }
 
         /// The hours with at least ``refusalsOfHour`` refusals, by day.
-        fileprivate var busyDays: [Int: [(hour: Int, count: Int)]] {
-            Dictionary(
-                grouping: hours.filter { $0.value >= RefusalsByCaller.refusalsOfHour }.sorted { $0.key < $1.key }.map {
-                    ($0.key, $0.value)
-                },
-                by: { KeyUseTally.index(AuditTime(milliseconds: Int64($0.0) * 3_600_000), 86_400_000) })
+        fileprivate var busyDays: [Int: [(hour: Int, refusals: Hour)]] {
+            let busy = hours.filter { $0.value.count >= RefusalsByCaller.refusalsOfHour }.sorted { $0.key < $1.key }
+            return Dictionary(
+                grouping: busy.map { ($0.key, $0.value) },
+                by: { KeyUseTally.index(RefusalsByCaller.time(ofHour: $0.0), 86_400_000) })
         }
+    }
+
+    fileprivate struct Hour {
+        var count = 0
+        var records = RecordReferences()
+
+        mutating func take(_ entry: AuditEntry, _ requests: Int) {
+            count = count.addingReportingOverflow(requests).partialValue
+            records.add(entry)
+        }
+    }
+
+    /// The refusals with one code.
+    struct Reason {
+        /// The records of single requests.
+        fileprivate(set) var records = RecordReferences()
+        /// The number of requests that are recorded only in summary.
+        fileprivate(set) var summary = 0
+        fileprivate(set) var callers: [String: Int] = [:]
     }
 
     fileprivate struct Replays {
@@ -63,6 +81,9 @@ public struct RefusalsByCaller: Sendable {
         }
     }
 
+    private(set) var reasons: [String: Reason] = [:]
+    /// The number of refusals by day. Days are counted from 1970-01-01.
+    private(set) var days: [Int: Int] = [:]
     /// The callers by name, or by `uid N`.
     public private(set) var callers: [String: Caller] = [:]
     /// The number of requests of callers beyond ``maximumCallers``.
@@ -78,14 +99,21 @@ public struct RefusalsByCaller: Sendable {
         [AuditEvent.Name.decrypt, .tlsSignature, .request].map(\.rawValue))
 
     mutating func take(_ entry: AuditEntry) {
-        guard let name = entry.callerText else { return }
-        let requests: Int
+        let name = entry.callerText
+        var requests = 1
         if entry.event == AuditEvent.Name.refusals.rawValue {
             requests = max(0, entry.details["count"]?.numberValue?.int ?? 0)
+            for member in entry.details["counts"]?.objectValue?.members ?? [] {
+                guard let count = member.value.numberValue?.int, count > 0 else { continue }
+                reasons[member.name, default: Reason()].take(nil, count, name ?? "–")
+            }
         } else {
             guard Self.requests.contains(entry.event), !AuditOutcome.used.contains(entry.outcome) else { return }
-            requests = 1
+            reasons[entry.outcome, default: Reason()].take(entry, 1, name ?? "–")
         }
+        let day = KeyUseTally.index(entry.time, 86_400_000)
+        days[day] = (days[day] ?? 0).addingReportingOverflow(requests).partialValue
+        guard let name else { return }
         guard callers[name] != nil || callers.count < Self.maximumCallers else {
             omitted = omitted.addingReportingOverflow(requests).partialValue
             return
@@ -120,7 +148,8 @@ public struct RefusalsByCaller: Sendable {
                     var finding = Finding(.manyRefusals, Self.time(ofHour: hours[0].hour))
                     finding.caller = name
                     (finding.since, finding.until) = (finding.time, Self.time(ofHour: hours[hours.count - 1].hour + 1))
-                    finding.count = hours.reduce(0) { $0 + $1.count }
+                    finding.count = hours.reduce(0) { $0 + $1.refusals.count }
+                    for hour in hours { finding.records.add(hour.refusals.records) }
                     return finding
                 }
         }
@@ -130,6 +159,20 @@ public struct RefusalsByCaller: Sendable {
         (finding.since, finding.until) = (first, unknown.map(\.last).max())
         finding.count = unknown.reduce(0) { $0 + $1.count }
         for caller in unknown { finding.records.add(caller.records) }
+        finding.callers = callers.filter { !$0.value.isKnown }.mapValues(\.count)
         return bursts + [finding]
+    }
+}
+
+extension RefusalsByCaller.Reason {
+    /// - Parameter entry: nil for requests that are recorded in summary.
+    fileprivate mutating func take(_ entry: AuditEntry?, _ requests: Int, _ caller: String) {
+        if let entry {
+            records.add(entry)
+        } else {
+            summary = summary.addingReportingOverflow(requests).partialValue
+        }
+        guard callers[caller] != nil || callers.count < RefusalsByCaller.maximumCallers else { return }
+        callers[caller] = (callers[caller] ?? 0).addingReportingOverflow(requests).partialValue
     }
 }

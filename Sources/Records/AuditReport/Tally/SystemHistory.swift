@@ -154,9 +154,12 @@ public struct SystemHistory: Sendable {
         case .ledgerAcceptRestore where isDone && inPeriod:
             Self.add(
                 entry,
-                "goes on after record \(entry.number("ledgerSequence"))"
+                "it ended with record \(entry.number("ledgerSequence")) when it was accepted"
                     + (entry.details["tokenSequence"].map { _ in
-                        ", the token remembered record \(entry.number("tokenSequence"))"
+                        "; the HSM token remembered record \(entry.number("tokenSequence"))"
+                    } ?? "")
+                    + (entry.details["servedFrom"]?.stringValue.map {
+                        "; payment tokens were refused until \($0.prefix(19).replacing("T", with: " "))"
                     } ?? "") + entry.quoted("reason"), to: &restores)
         case .ledgerAcceptClock where isDone && inPeriod:
             Self.add(entry, "the present clock was accepted as right" + entry.quoted("reason"), to: &acceptedClocks)

@@ -17,6 +17,8 @@ public struct Reconciliation: Sendable {
     public private(set) var recorded: [[AuditDigest: Uses]]
     /// The maximum number of uses by day, for each log and key. Days are counted from 1970-01-01.
     private(set) var days: [[AuditDigest: [Int: Int]]]
+    /// The nodes whose audit checkpoints each audit key signed last.
+    private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
     init(_ logs: [TokenUseLog]) {
         self.logs = logs
@@ -81,16 +83,31 @@ public struct Reconciliation: Sendable {
         findings.filter { $0.kind == .recordsLost && (logs[log].node ?? $0.node) == $0.node }
     }
 
-    /// A finding for each key and day with uses that neither the record nor a loss of records explains.
-    func findings(_ findings: [Finding]) -> [Finding] {
-        logs.indices.flatMap { log in
+    /// The uses that lost records may explain, and those that they cannot.
+    func explained(by findings: [Finding]) -> (explainable: Int, certain: Int) {
+        logs.indices.reduce(into: (0, 0)) { sum, log in
+            let unexplained = comparisons(of: log).reduce(0) { $0 + $1.unexplained }
+            let explainable = min(explainable(by: losses(findings, of: log), of: log), unexplained)
+            (sum.0, sum.1) = (sum.0 + explainable, sum.1 + unexplained - explainable)
+        }
+    }
+
+    /// A finding for each key and day with uses that neither the record nor a loss of records explains, and one for each
+    /// log of another HSM token than the record's.
+    func findings(_ findings: [Finding], _ hsmTokens: HSMTokenRecords) -> [Finding] {
+        logs.indices.flatMap { log -> [Finding] in
             let losses = losses(findings, of: log)
-            return unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }.map { day in
-                var finding = Finding(.unrecordedUses, AuditTime(milliseconds: Int64(day.day) * 86_400_000))
-                (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
-                (finding.key, finding.count) = (day.key, day.unexplained)
-                return finding
-            }
+            let isOther = hsmTokens.hasOtherSerial(logs[log])
+            var other = Finding(.otherSerial, logs[log].since)
+            (other.node, other.hsmToken, other.serial) = (logs[log].node, logs[log].token, logs[log].serial)
+            other.recordedSerials = hsmTokens.serials(of: logs[log])
+            return (isOther ? [other] : [])
+                + unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }.map { day in
+                    var finding = Finding(.unrecordedUses, AuditTime(milliseconds: Int64(day.day) * 86_400_000))
+                    (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
+                    (finding.key, finding.count, finding.hasOtherSerial) = (day.key, day.unexplained, isOther)
+                    return finding
+                }
         }
     }
 
@@ -110,8 +127,12 @@ public struct Reconciliation: Sendable {
     /// - Parameter losses: those that ``losses(_:of:)`` returns.
     func explainable(by losses: [Finding], of log: Int) -> Int {
         losses.reduce(0) { sum, loss in
-            let uses = unexplainedDays(of: log).filter { $0.isWithin(loss) }.reduce(0) { $0 + $1.unexplained }
-            return sum + min(uses, loss.count ?? 0)
+            // A lost record is of at most one use. Of the lost audit checkpoints, each sealed at least one lost record.
+            let days = unexplainedDays(of: log).filter { $0.isWithin(loss) }
+            return [true, false].reduce(sum) { sum, isSeal in
+                let uses = days.filter { (auditKeys[$0.key] != nil) == isSeal }.reduce(0) { $0 + $1.unexplained }
+                return sum + min(uses, loss.count ?? 0)
+            }
         }
     }
 
@@ -123,6 +144,7 @@ public struct Reconciliation: Sendable {
     /// Counts a checkpoint as one use of the audit key that signed it. The keyId serves as the publicKeyHash, since
     /// both are the same hash of a public key.
     mutating func take(_ checkpoint: Checkpoint) {
+        auditKeys[checkpoint.keyId] = checkpoint.node
         add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time)
     }
 

@@ -1,0 +1,168 @@
+import AuditChain
+import Refusals
+import Testing
+
+@testable import AuditReport
+
+// The findings about the record itself: losses, heads, seals, ends without a stop, and clocks.
+extension FindingsTests {
+    @Test("counts the records between a restored copy's end and the record that the HSM token remembered")
+    func restoredCopy() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
+        // The copy ends here. The daemon starts with it twice before an administrator accepts it.
+        try book.add(Self.start, at: 100)
+        try book.add(Self.start, at: 101)
+        try book.add(.verify, at: 102, by: "checkout")
+        try book.add(Self.restore(5, 41), at: 103, by: "bob")
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.endedWithoutStop, .recordsLost])
+        let loss = try #require(found.last)
+        #expect((loss.first, loss.last, loss.count) == (3, 41, 39))
+        #expect(loss.since == RecordBook.time(2) && loss.until == RecordBook.time(100) && loss.caller == "bob")
+        #expect(loss.records.beginning.map(\.text) == ["node-1 6"])
+        // Only the start after the restore is explained by it.
+        #expect(found.first?.until == RecordBook.time(101))
+        #expect(try book.page().contains("<strong>Not proved.</strong>"))
+    }
+
+    @Test("counts a loss under a running daemon from the ledger's end when it was accepted")
+    func restoredUnderneath() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(Self.decrypt, at: 2, by: "checkout", key: RecordBook.key)
+        try book.add(Self.restore(2, 9), at: 3, by: "bob")
+        let loss = try #require(try await Self.findings(book, .recordsLost).first)
+        #expect((loss.first, loss.last, loss.count, loss.since) == (3, 9, 7, nil))
+    }
+
+    @Test("counts no loss if the HSM token remembered none of the records, or only those that the copy has")
+    func nothingLost() async throws {
+        for (isSealed, remembered) in [(true, nil), (true, 1), (true, 2), (false, 2), (false, 3)] as [(Bool, Int?)] {
+            var book = RecordBook()
+            try book.add(Self.start, at: 1)
+            // A release or an audit checkpoint shows that the node served after its start.
+            if isSealed {
+                try book.seal(at: 1)
+            } else {
+                try book.add(Self.decrypt, at: 1, by: "shop", key: RecordBook.key)
+            }
+            try book.add(.stop, at: 2)
+            try book.add(Self.start, at: 3)
+            try book.add(Self.restore(3, remembered), at: 4, by: "bob")
+            #expect(try await Self.findings(book) == [], "\(isSealed) \(remembered ?? 0)")
+        }
+    }
+
+    @Test("finds the longest of the times over a day between two audit checkpoints of a node, and their number")
+    func sealsApart() async throws {
+        var book = RecordBook()
+        for (place, hour) in [0.0, 24, 49, 80, 110].enumerated() {
+            try book.add(.verify, at: hour, by: "checkout")
+            try book.seal(at: hour)
+            if place == 2 { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
+        }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.sealsApart] && found[0].count == 3 && found[0].node?.name == "node-1")
+        #expect(found[0].since == RecordBook.time(49) && found[0].until == RecordBook.time(80))
+        #expect((found[0].first, found[0].last) == (4, 4))
+        // The seal at the end of the period counts, although it is not in the period.
+        try book.add(.verify, at: 24 * 31 - 26, by: "checkout")
+        try book.seal(at: 24 * 31 - 26)
+        try book.seal(at: 24 * 31)
+        let later = try #require(try await Self.findings(book).first)
+        #expect(later.count == 5 && later.last == 6)
+    }
+
+    @Test("names the requests for heads before and after a loss, and those that other nodes answered in between")
+    func headsOfLoss() async throws {
+        var book = RecordBook()
+        func head(_ ofNode: String? = nil, on node: String = "node-1", at hours: Double) throws {
+            try book.add(.auditHead(ofNode: ofNode.map { AuditText($0) }), on: node, at: hours, by: "dora")
+        }
+        try book.add(Self.start, at: 0)
+        try book.add(Self.decrypt, at: 0.5, by: "checkout", key: RecordBook.key)
+        try head(at: 1)
+        try head("node-2", at: 1.5)
+        try book.add(Self.start, at: 100)
+        try head(at: 100.5)
+        try book.add(Self.restore(6, 41), at: 103, by: "bob")
+        try head(at: 104)
+        try head(at: 105)
+        // Only requests for heads of node-1 between the copy and the start with it show the loss.
+        for (ofNode, hours) in [("node-1", 1.0), ("node-1", 50), ("all", 60), ("node-2", 70), ("node-1", 101)] {
+            try head(ofNode, on: "node-3", at: hours)
+        }
+        for hours in 61..<73 { try head("all", on: "node-4", at: Double(hours)) }
+        let loss = try #require(try await Self.findings(book, .recordsLost).first)
+        #expect(loss.heads.before?.place.text == "node-1 3" && loss.heads.after?.place.text == "node-1 8")
+        let page = try book.page()
+        #expect(page.contains("The first after: node-1 8, 2026-01-05 08:00:00, by dora."))
+        #expect(page.contains(": 2026-01-03 02:00:00 by dora (node-3 2); 2026-01-03 12:00:00 by dora (node-3 3); "))
+        #expect(page.contains("; 4 more."))
+    }
+
+    @Test("finds records that could not be written, with the time since which and the node")
+    func dropped() async throws {
+        var book = RecordBook()
+        try book.add(
+            .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
+        let found = try #require(try await Self.findings(book).first)
+        #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
+        #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
+    }
+
+    @Test("finds a start without a stop, with the time without records, and a clock that was set back")
+    func hosts() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 1)
+        try book.add(.stop, at: 2)
+        try book.add(Self.start, at: 3)
+        try book.add(Self.start, at: 4)
+        try book.add(.verify, at: 3.9)
+        // A second is no step.
+        try book.add(.verify, at: 3.9 - 1 / 3600)
+        try book.add(Self.start, on: "node-2", at: 4)
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.clockSetBack, .endedWithoutStop])
+        #expect(found[0].since == RecordBook.time(4) && found[0].until == RecordBook.time(3.9))
+        #expect(found[1].since == RecordBook.time(3) && found[1].records.beginning.map(\.text) == ["node-1 4"])
+        // The records 2 to 4 were not ahead: record 3 is before the time to which the clock was set back.
+        #expect((found[0].first, found[0].last, found[0].count) == (4, 4, 1) && found[0].before == RecordBook.time(3))
+    }
+
+    @Test("finds since which record a clock was ahead that was set back, once and again")
+    func setForward() async throws {
+        var book = RecordBook()
+        for hour in [1.0, 2, 5.1, 5.2, 3, 3.5, 9, 4, 4.5] { try book.add(.verify, at: hour, by: "checkout") }
+        // A clock that was ahead from the first record on.
+        for hour in [8.0, 7] { try book.add(.verify, on: "node-2", at: hour, by: "checkout") }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.clockSetBack, .clockSetBack, .clockSetBack])
+        #expect((found[0].first, found[0].last) == (3, 4) && found[0].before == RecordBook.time(2))
+        #expect(found[0].ahead == RecordBook.time(5.1) && found[1].ahead == RecordBook.time(9))
+        #expect(found.map(\.nextUse) == [nil, nil, nil])
+        #expect((found[1].first, found[1].last) == (7, 7) && found[1].before == RecordBook.time(3.5))
+        #expect((found[2].first, found[2].last) == (1, 1) && found[2].before == nil)
+        #expect(
+            try book.page().contains(
+                "records 3 to 4 have later times than the next record. The first of them has 2026-01-01 05:06:00, "
+                    + "and the record before it 2026-01-01 02:00:00."))
+    }
+
+    @Test("counts the requests that a wrong clock's node refused, up to its next use")
+    func effectOfClock() async throws {
+        var book = RecordBook()
+        let refused = AuditOutcome.refused(.signingTimeOutsideWindow)
+        try book.add(Self.decrypt, refused, at: 0.5, by: "checkout", key: RecordBook.key)
+        try book.add(Self.decrypt, at: 1, by: "checkout", key: RecordBook.key)
+        for hours in [5.0, 6, 3] { try book.add(Self.decrypt, refused, at: hours, by: "checkout", key: RecordBook.key) }
+        try book.add(Self.decrypt, .refused(.overloaded), at: 3.5, by: "checkout", key: RecordBook.key)
+        for hours in [4.0, 5] { try book.add(Self.decrypt, at: hours, by: "checkout", key: RecordBook.key) }
+        let found = try #require(try await Self.findings(book, .clockSetBack).first)
+        #expect(found.refused == 3 && found.nextUse == RecordBook.time(4))
+        let page = try book.page()
+        #expect(page.contains("set back by at least 3 h, from") && page.contains("set forward by at most 4 h:"))
+    }
+}
