@@ -75,9 +75,9 @@ public protocol Ledger: AuditTrail {
     /// released, or if `release` is not a repeat of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
-    /// Records a signature made with an identity key, if the key may sign. The check of the key's state and the record
-    /// are one transaction, which is durable before the verdict is returned. A signature without a granted verdict must
-    /// not leave the process.
+    /// Records a signature, if the key may make it. The check of the key's use and state and the record are one
+    /// transaction, which is durable before the verdict is returned. A signature without a granted verdict must not
+    /// leave the process.
     ///
     /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome.
     /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown.

@@ -179,8 +179,9 @@ package struct KeyEligibility: Sendable {
         use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 
-    package func signs(at now: Date) -> Bool {
-        use == .identity && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    /// Returns true if the key may make signatures of this use, which is not ``KeyUse/processing``.
+    package func signs(as wanted: KeyUse, at now: Date) -> Bool {
+        wanted != .processing && use == wanted && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 }
 

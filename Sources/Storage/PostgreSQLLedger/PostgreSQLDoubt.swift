@@ -110,7 +110,7 @@ enum GrantedUse {
     func isPermitted(by key: KeyEligibility?) -> Bool {
         switch self {
         case .release(let release): key?.decrypts(at: release.at) == true
-        case .signature(let signature): key?.signs(at: signature.at) == true
+        case .signature(let signature): key?.signs(as: signature.use, at: signature.at) == true
         }
     }
 }

@@ -118,7 +118,7 @@ final class MemoryLedger: SingleNodeLedger {
         state.withLock { state in
             state.sequence += 1
             let key = state.keys[signature.publicKeyHash]
-            let signs = key?.use == .identity && key?.serves(at: signature.at) == true
+            let signs = key?.use == signature.use && key?.serves(at: signature.at) == true
             return RecordedSignature(signs ? .granted : .keyNotActive, sequence: state.sequence)
         }
     }

@@ -98,7 +98,8 @@ struct TLSSigner: Sendable {
             throw error.signatureRefusal
         }
         draft.used(hsmToken: signed.hsmToken)
-        let audit = try await record(SignatureUse(publicKeyHash: hash, at: clock.now()), by: caller, draft: draft)
+        let audit = try await record(
+            SignatureUse(publicKeyHash: hash, use: .identity, at: clock.now()), by: caller, draft: draft)
         keys.countUse(hash, at: clock.now())
         commit.instruments.keyUses.increment([hash.hex])
         return TLSSignatureAnswer(signature: Base64.encode(signed.signature), audit: audit)

@@ -2,6 +2,7 @@ import ConfigurationFile
 import HTTPListener
 import HostSystem
 import NIOSSL
+import OutgoingConnections
 import TLSHandshake
 
 /// `sessions`: the settings for requesting merchant sessions.
@@ -25,15 +26,10 @@ struct SessionSettings: Sendable, Equatable {
     /// roots.
     var trust: [String] = []
     /// An HTTP proxy (CONNECT); nil to connect directly.
-    var proxy: Proxy?
+    var proxy: HTTPProxy?
     /// The address of a simulated Apple server on this host, for tests; nil for Apple's own. The simulated server's
     /// certificate must still be for the name of Apple's host.
     var testServer: NetworkAddress?
-
-    struct Proxy: Sendable, Equatable {
-        let host: String
-        let port: Int
-    }
 
     /// Creates the default settings: Apple's production host, without a proxy.
     init() {}
@@ -50,7 +46,7 @@ struct SessionSettings: Sendable, Equatable {
             )
         }
         if let text = section.text("proxy"), !text.isEmpty {
-            proxy = Self.proxy(text)
+            proxy = HTTPProxy(text)
             if proxy == nil {
                 section.problem("proxy", "must be http://HOST:PORT, without a user, a password or a path")
             }
@@ -64,26 +60,6 @@ struct SessionSettings: Sendable, Equatable {
             section.warning(
                 .testServer, "test_server", "sessions come from a server on this host and not from Apple; leave it out")
         }
-    }
-
-    static func proxy(_ text: String) -> Proxy? {
-        guard text.hasPrefix("http://") else { return nil }
-        var rest = text.dropFirst("http://".count)
-        if rest.hasSuffix("/") { rest = rest.dropLast() }
-        guard let colon = rest.lastIndex(of: ":"),
-            case let digits = rest[rest.index(after: colon)...],
-            digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
-            let port = Int(digits), (1...65_535).contains(port)
-        else { return nil }
-        var host = rest[..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-        let isPlain = host.utf8.allSatisfy { byte in
-            byte < 0x80
-                && (Character(UnicodeScalar(byte)).isLetter || Character(UnicodeScalar(byte)).isNumber
-                    || [UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: ":")].contains(byte))
-        }
-        guard !host.isEmpty, host.utf8.count <= 253, isPlain else { return nil }
-        return Proxy(host: String(host), port: port)
     }
 }
 

@@ -100,7 +100,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
         case .tooLarge: return .answerTooLarge
         case .notHTTP: return .notHTTP
         case _ where serverNameIsWrong: return .serverNameWrong
-        case .error(let error as SessionFailure): return error
+        case .error(ProxyTunnel.Failure.refused(let status)): return .proxyRefused(status: status)
+        case .error(ProxyTunnel.Failure.connectionLost): return .notConnected
         case .error(let error as IdentityFailure): return SessionFailure(error, during: progress.next)
         case _ where fault.phase == .connecting: return .notConnected
         case .error(let error as NIOSSLExtraError) where error == .failedToValidateHostname: return .serverNameWrong

@@ -19,7 +19,7 @@ struct AppleEndpoint: Sendable {
         /// Connects to the host's name, port 443.
         case direct
         /// Connects through a proxy by CONNECT (RFC 9110 §9.3.6); TLS still ends at Apple's host.
-        case proxy(SessionSettings.Proxy)
+        case proxy(HTTPProxy)
         /// Connects to a loopback address instead, for tests. TLS still checks Apple's name, so the test server needs a
         /// certificate for that name, issued by one of the ``trustRoots``.
         case testServer(SocketAddress)

@@ -8,7 +8,7 @@
 //     MerchantIdentities.swift       paytokend's certificates and signatures
 //     IdentityKey.swift              the private key that swift-nio-ssl receives
 //     AppleEndpoint.swift            the host: never a name from a request
-//     AppleConnection.swift, ProxyTunnel.swift, ConnectionPool.swift
+//     AppleConnection.swift, ConnectionPool.swift
 //     SessionFailure.swift           the only table of failures and their responses
 //     SessionCheck.swift             a session for a check, with its steps reported to a person
 //

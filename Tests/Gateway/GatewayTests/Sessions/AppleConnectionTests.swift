@@ -1,4 +1,5 @@
 import NIOCore
+import OutgoingConnections
 import TestSupport
 import Testing
 
@@ -80,7 +81,7 @@ import Testing
         let proxy = try await ConnectProxy(.says("HTTP/1.1 403 Forbidden\r\n\r\n"))
         var settings = SessionSettings()
         settings.trust = [try await SimulatedAppleCertificates.shared.value.root]
-        settings.proxy = SessionSettings.Proxy(host: "127.0.0.1", port: proxy.port)
+        settings.proxy = HTTPProxy(host: "127.0.0.1", port: proxy.port)
         let isGone = try await end(ofConnectingTo: AppleEndpoint(settings), fails: true)
         try await wait(for: "the connection's handlers to be freed") { isGone() }
     }

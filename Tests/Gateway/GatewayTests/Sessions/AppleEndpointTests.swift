@@ -1,4 +1,5 @@
 import Foundation
+import OutgoingConnections
 import TestSupport
 import Testing
 
@@ -54,7 +55,7 @@ import Testing
     ])
     func aProxyIsAHostAndAPort(url: String, host: String) throws {
         let endpoint = try AppleEndpoint(settings("{ proxy: \"\(url)\" }"))
-        #expect(endpoint.route == .proxy(SessionSettings.Proxy(host: host, port: 3128)))
+        #expect(endpoint.route == .proxy(HTTPProxy(host: host, port: 3128)))
     }
 
     @Test(arguments: [

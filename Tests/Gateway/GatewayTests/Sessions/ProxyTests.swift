@@ -12,7 +12,7 @@ import Testing
     private func sessions(_ proxy: ConnectProxy, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
         var settings = SessionSettings()
         settings.trust = [try await SimulatedAppleCertificates.shared.value.root]
-        settings.proxy = SessionSettings.Proxy(host: "127.0.0.1", port: proxy.port)
+        settings.proxy = HTTPProxy(host: "127.0.0.1", port: proxy.port)
         return MerchantSessions(
             endpoint: try AppleEndpoint(settings),
             identities: try await SoftwareIdentities.usual(), observer: RecordedSessions(), deadline: deadline)
@@ -42,7 +42,7 @@ import Testing
         func sessions(_ host: String) async throws -> MerchantSessions {
             var settings = SessionSettings()
             settings.trust = [try await SimulatedAppleCertificates.shared.value.root]
-            settings.proxy = SessionSettings.Proxy(host: host, port: proxy.port)
+            settings.proxy = HTTPProxy(host: host, port: proxy.port)
             var endpoint = try AppleEndpoint(settings)
             endpoint.names = names
             return MerchantSessions(

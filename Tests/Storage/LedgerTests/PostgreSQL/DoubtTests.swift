@@ -103,7 +103,7 @@ struct DoubtTests {
         let key = LedgerFixture.record(LedgerFixture.hash(40), algorithm: .rsa, use: .identity)
         try await fixture.ledger.store(key)
         let other = try await fixture.node("node-2")
-        let use = SignatureUse(publicKeyHash: key.publicKeyHash, at: LedgerFixture.noon)
+        let use = SignatureUse(publicKeyHash: key.publicKeyHash, use: .identity, at: LedgerFixture.noon)
         let record = AuditRecord(
             time: AuditTime(LedgerFixture.noon), event: .tlsSignature(TLSSignatureDetails()),
             publicKeyHash: AuditDigest(bytes: key.publicKeyHash.bytes))

@@ -33,7 +33,7 @@ struct SignatureTests {
         _ fixture: LedgerFixture, _ key: PublicKeyHash = identity, at time: Date = LedgerFixture.noon
     ) async throws -> RecordedSignature {
         try await fixture.ledger.record(
-            SignatureUse(publicKeyHash: key, at: time), recording: Self.record(key, at: time))
+            SignatureUse(publicKeyHash: key, use: .identity, at: time), recording: Self.record(key, at: time))
     }
 
     private func lines(_ fixture: LedgerFixture) async throws -> [String] {
@@ -94,7 +94,7 @@ struct SignatureTests {
     func suspendedInBetween() async throws {
         let fixture = try await fixture()
         let suspended = LedgerFixture.record(Self.identity, state: .suspended, algorithm: .rsa, use: .identity)
-        let use = SignatureUse(publicKeyHash: Self.identity, at: LedgerFixture.noon)
+        let use = SignatureUse(publicKeyHash: Self.identity, use: .identity, at: LedgerFixture.noon)
         let answers: [Result<SignatureVerdict, any Error>] = try await fixture.inOneBatch([
             { try await $0.record(use, recording: Self.record(Self.identity)).verdict },
             { ledger in
@@ -110,7 +110,7 @@ struct SignatureTests {
     func mixed() async throws {
         let fixture = try await fixture()
         let (release, use) = (
-            try fixture.request(1), SignatureUse(publicKeyHash: Self.identity, at: LedgerFixture.noon)
+            try fixture.request(1), SignatureUse(publicKeyHash: Self.identity, use: .identity, at: LedgerFixture.noon)
         )
         let answers: [Result<Bool, any Error>] = try await fixture.inOneBatch([
             { try await $0.release(release) == .released },
