@@ -12,8 +12,9 @@ public import SecretMemory
 /// that the worker generates when it starts. The daemon forwards bytes that it cannot read.
 ///
 /// The scheme is HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM. Its `info` is
-/// ``KeySealing/info``. The associated data is the key's certificate in DER, so a sealed key cannot be moved to another
-/// certificate. Base mode does not authenticate the sender: the daemon's access rules decide who may import.
+/// ``KeySealing/info``. The associated data is the key's certificate in DER, or the SubjectPublicKeyInfo of a key
+/// without one, so a sealed key cannot be moved to another certificate or key. Base mode does not authenticate the
+/// sender: the daemon's access rules decide who may import.
 public enum KeySealing {
     /// The `info` of the key schedule (RFC 9180 §5.1). It binds a sealed key to this purpose and to this version of the
     /// format.
@@ -35,10 +36,10 @@ public enum KeySealing {
     ///
     /// - Parameters:
     ///   - privateKey: The private key as a PKCS#8 PrivateKeyInfo in DER (RFC 5958).
-    ///   - certificate: The key's certificate in DER.
+    ///   - associatedData: The key's certificate, or the SubjectPublicKeyInfo of a key without one, in DER.
     ///   - importKey: The worker's public key, ``Recipient/publicKey``, 65 bytes.
     public static func seal(
-        privateKey: borrowing SecretBytes, certificate: [UInt8], to importKey: [UInt8]
+        privateKey: borrowing SecretBytes, authenticating associatedData: [UInt8], to importKey: [UInt8]
     ) throws(KeySealingError) -> SealedPrivateKey {
         guard privateKey.count > 0, privateKey.count <= maximumPrivateKeyByteCount else { throw .unsuitableLength }
         guard let recipient = try? P256.KeyAgreement.PublicKey(x963Representation: importKey) else {
@@ -47,7 +48,7 @@ public enum KeySealing {
         do {
             var sender = try HPKE.Sender(recipientKey: recipient, ciphersuite: ciphersuite, info: Data(info))
             let sealed = try unsafe privateKey.withUnsafeBytes { bytes in
-                try unsafe sender.seal(bytes, authenticating: certificate)
+                try unsafe sender.seal(bytes, authenticating: associatedData)
             }
             return SealedPrivateKey(encapsulatedKey: Array(sender.encapsulatedKey), sealed: Array(sealed))
         } catch {
@@ -76,8 +77,8 @@ public enum KeySealingError: Error, Sendable, Equatable {
     case unsuitableImportKey
     /// The cryptographic library failed to seal the key.
     case notSealed
-    /// The sealed key cannot be opened. It was sealed for another worker, for this worker before a restart, or for
-    /// another certificate, or it was changed in transit. HPKE does not distinguish these causes.
+    /// The sealed key cannot be opened. It was sealed for another worker, for this worker before a restart, or with
+    /// other associated data, or it was changed in transit. HPKE does not distinguish these causes.
     case notOpened
 }
 
@@ -102,13 +103,13 @@ extension KeySealing {
         /// The public key, an uncompressed P-256 point of 65 bytes.
         public var publicKey: [UInt8] { Array(privateKey.publicKey.x963Representation) }
 
-        /// Opens a private key that ``KeySealing/seal(privateKey:certificate:to:)`` sealed for ``publicKey``.
+        /// Opens a private key that ``KeySealing/seal(privateKey:authenticating:to:)`` sealed for ``publicKey``.
         ///
         /// - Returns: A PKCS#8 PrivateKeyInfo in DER as the sender supplied it. It has not been parsed and must not be
         ///   trusted.
         /// - Throws: ``KeySealingError/unsuitableLength`` or ``KeySealingError/notOpened``.
         public func open(
-            encapsulatedKey: [UInt8], sealed: [UInt8], certificate: [UInt8]
+            encapsulatedKey: [UInt8], sealed: [UInt8], authenticating associatedData: [UInt8]
         ) throws(KeySealingError) -> SecretBytes {
             guard
                 sealed.count > overheadByteCount,
@@ -120,7 +121,7 @@ extension KeySealing {
                 var recipient = try HPKE.Recipient(
                     privateKey: privateKey, ciphersuite: ciphersuite, info: Data(info),
                     encapsulatedKey: Data(encapsulatedKey))
-                opened = try recipient.open(sealed, authenticating: certificate)
+                opened = try recipient.open(sealed, authenticating: associatedData)
             } catch {
                 throw .notOpened
             }

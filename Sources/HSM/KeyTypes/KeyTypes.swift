@@ -27,13 +27,16 @@ extension KeyAlgorithm {
     }
 }
 
-/// The purpose of a merchant key, which never changes. An identity key never decrypts. A processing key signs only the
-/// request for its own certificate. The raw value is its byte in the worker's frames.
+/// The purpose of a key, which never changes. An identity key and a service key never decrypt. A processing key signs
+/// only the request for its own certificate. The raw value is its byte in the worker's frames.
 public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
     /// An Apple Pay Payment Processing key, which restores the symmetric keys of payment tokens.
     case processing = 1
     /// An Apple Pay Merchant Identity key, which signs TLS handshakes as a client. RSA only.
     case identity = 2
+    /// A team's key for Apple's App Store Connect API, which signs JSON Web Tokens. EC only. Apple makes it, so it can
+    /// be imported but not generated, and it has no certificate.
+    case service = 3
 }
 
 /// A class of HSM tokens, by the data that leave the HSM token when a payment token is decrypted. In tiers A and B only

@@ -68,7 +68,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 11
+    public static let current: UInt16 = 12
 }
 
 /// The HSM token that a worker has opened, and its capabilities.

@@ -9,7 +9,8 @@ public struct KeyDescription: Sendable, Equatable, Message {
     /// it.
     public var label: String = ""
     public var algorithm: KeyAlgorithm = .ec
-    /// The use that the private key's attributes permit: `identity` if the key can only sign.
+    /// The use that the private key's attributes permit. A key that can only sign is `identity` if it is RSA, and
+    /// `service` if it is EC.
     public var use: KeyUse = .processing
     /// SubjectPublicKeyInfo in DER, built from the HSM token's public key; empty if there is none.
     public var subjectPublicKeyInfo: [UInt8] = []
@@ -52,36 +53,43 @@ public struct KeyDescription: Sendable, Equatable, Message {
 
 /// A private key to be imported into the HSM token, sealed so that only the worker can read it.
 public struct PrivateKeyImport: Sendable, Equatable, Message {
-    /// CKA_LABEL: the merchant identifier.
+    /// CKA_LABEL: the merchant identifier, or a service key's key id.
     public var merchantIdentifier: String = ""
-    /// The use, from the certificate's kind.
+    /// The use, from the certificate's kind, or `service`.
     public var use: KeyUse = .processing
-    /// The certificate in DER. Its public key must be the private key's.
+    /// The certificate in DER. Its public key must be the private key's. Empty for a service key.
     public var certificate: [UInt8] = []
+    /// A service key's SubjectPublicKeyInfo in DER; empty for a key with a certificate.
+    public var publicKey: [UInt8] = []
     /// The encapsulated key of HPKE (RFC 9180), 65 bytes, for the recipient ``HSMTokenDescription/importKey``. HPKE is
     /// used in base mode with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM.
     public var encapsulatedKey: [UInt8] = []
     /// The private key, a PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed with HPKE. Its `info` is "paytokend key
-    /// import v1", and its associated data is the certificate's DER. Both ends use KeySealing.
+    /// import v1", and its associated data is ``associatedData``. Both ends use KeySealing.
     public var sealedPrivateKey: [UInt8] = []
 
     public init(
-        merchantIdentifier: String, use: KeyUse = .processing, certificate: [UInt8], encapsulatedKey: [UInt8],
-        sealedPrivateKey: [UInt8]
+        merchantIdentifier: String, use: KeyUse = .processing, certificate: [UInt8] = [], publicKey: [UInt8] = [],
+        encapsulatedKey: [UInt8], sealedPrivateKey: [UInt8]
     ) {
         self.merchantIdentifier = merchantIdentifier
         self.use = use
         self.certificate = certificate
+        self.publicKey = publicKey
         self.encapsulatedKey = encapsulatedKey
         self.sealedPrivateKey = sealedPrivateKey
     }
 
     init() {}
 
+    /// The bytes with which the private key is sealed: the certificate, or the public key of a key without one.
+    public var associatedData: [UInt8] { certificate.isEmpty ? publicKey : certificate }
+
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&merchantIdentifier, atMost: FieldBound.name)
         try coder.choice(&use)
         try coder.octets(&certificate, atMost: FieldBound.certificate)
+        try coder.octets(&publicKey, atMost: FieldBound.subjectPublicKeyInfo)
         try coder.octets(&encapsulatedKey, atMost: FieldBound.keyMaterial)
         try coder.octets(&sealedPrivateKey, atMost: FieldBound.sealedPrivateKey)
     }

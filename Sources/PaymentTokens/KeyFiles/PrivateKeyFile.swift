@@ -86,6 +86,17 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         }
     }
 
+    /// Returns the public half as a SubjectPublicKeyInfo in DER; nil if libcrypto cannot encode it.
+    public func subjectPublicKeyInfo() -> [UInt8]? {
+        // The encoding of an RSA key with 2048 bits, the longest, has 294 bytes.
+        var (bytes, count) = ([UInt8](repeating: 0, count: 512), 512)
+        let isWritten = unsafe pkcs8.withUnsafeBytes { key in
+            unsafe clibcrypto_private_key_public_key(
+                key.bindMemory(to: UInt8.self).baseAddress, key.count, &bytes, &count) == 1
+        }
+        return isWritten ? Array(bytes.prefix(count)) : nil
+    }
+
     /// The only private key in a file, which may also contain certificates and parameters.
     private static func privateKey(
         in file: borrowing RecognisedFile

@@ -76,6 +76,9 @@ struct HSMTokenKey: Sendable {
         case .identity:
             "The certificate in the HSM token is \(certificate.purpose.noun), and the private key's attributes permit "
                 + "signatures only. Make a new key for processing."
+        case .service:
+            "The certificate in the HSM token is \(certificate.purpose.noun), and the private key is a service key, which "
+                + "has none. Remove the certificate's object."
         }
     }
 

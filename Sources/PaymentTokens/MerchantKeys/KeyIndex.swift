@@ -204,6 +204,7 @@ public struct KeyRecord: Sendable, Equatable {
     }
 
     public var publicKeyHash: PublicKeyHash
+    /// The merchant identifier, or a service key's key id at Apple.
     public var merchantIdentifier: String
     public var algorithm: KeyAlgorithm
     /// The key's use, which never changes.
@@ -233,11 +234,12 @@ public struct KeyRecord: Sendable, Equatable {
 }
 
 extension KeyUse {
-    /// `processing` or `identity`, as the API and the ledger write it.
+    /// `processing`, `identity` or `service`, as the API and the ledger write it.
     public var name: String {
         switch self {
         case .processing: "processing"
         case .identity: "identity"
+        case .service: "service"
         }
     }
 
@@ -249,12 +251,12 @@ extension KeyUse {
     /// Returns true if the state permits a key of this use to decrypt or sign.
     ///
     /// A deactivated processing key decrypts until its cut-off, because payment tokens encrypted to it arrive late. A
-    /// deactivated identity key signs nothing: the originator-usage period of a signature key has then ended (SP 800-57
-    /// part 1 §5.3.6). No signature is needed later.
+    /// deactivated identity or service key signs nothing: the originator-usage period of a signature key has then ended
+    /// (SP 800-57 part 1 §5.3.6). No signature is needed later.
     public func isPermitted(in state: KeyState, at now: Date, cutOff: Date?) -> Bool {
         switch self {
         case .processing: state.decrypts(at: now, cutOff: cutOff)
-        case .identity: state == .active
+        case .identity, .service: state == .active
         }
     }
 }

@@ -172,12 +172,13 @@ extension KeyEntry {
         let certificate = serving.flatMap { $0.1.certificates }.newestValid(at: now)
         var warnings =
             good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "HSM token \(hsmToken): \($0)" } }
-        if certificate == nil { warnings.append("The HSM token holds no certificate for this key.") }
+        let use = keyRecord?.use ?? serving[0].1.use
+        if certificate == nil, use != .service { warnings.append("The HSM token holds no certificate for this key.") }
 
         publicKeyHash = hash
         merchantIdentifier = keyRecord?.merchantIdentifier ?? certificate?.merchantIdentifier ?? ""
         algorithm = keyRecord?.algorithm ?? serving[0].1.algorithm
-        use = keyRecord?.use ?? serving[0].1.use
+        self.use = use
         state = keyRecord?.state ?? .preActivation
         cutOff = keyRecord?.cutOff
         condition =

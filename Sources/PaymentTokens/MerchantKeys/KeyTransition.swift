@@ -6,8 +6,8 @@ public enum KeyTransitionError: Error, Sendable, Equatable {
     case impossible(from: KeyState, to: KeyState)
     /// A suspended key does not decrypt. Retiring it with a cut-off would let it decrypt again.
     case cutOffForSuspendedKey
-    /// A deactivated identity key signs nothing, so a cut-off would have no effect.
-    case cutOffForIdentityKey
+    /// A deactivated identity or service key signs nothing, so a cut-off would have no effect.
+    case cutOffForSigningKey
     case cutOffNotInFuture
     /// The cut-off is later than ``KeyRecord/longestCutOff`` allows.
     case cutOffTooFarAhead
@@ -55,7 +55,7 @@ extension KeyRecord {
     }
 
     private func cutOffWhenRetired(_ end: Date, at now: Date) throws(KeyTransitionError) -> Date {
-        guard use == .processing else { throw .cutOffForIdentityKey }
+        guard use == .processing else { throw .cutOffForSigningKey }
         guard state != .suspended else { throw .cutOffForSuspendedKey }
         guard end > now else { throw .cutOffNotInFuture }
         guard end <= now.addingTimeInterval(Self.longestCutOff) else { throw .cutOffTooFarAhead }

@@ -122,9 +122,11 @@ public struct Rotation: Sendable, Equatable {
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 
     /// The rotations of all keys, by merchant, algorithm and use. A merchant whose keys are all destroyed or
-    /// compromised has none.
+    /// compromised has none. Service keys have none either: Apple makes them, and revokes them at once.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
-        let groups = Dictionary(grouping: keys.filter { $0.keyRecord.state.canStillDecrypt }) {
+        let groups = Dictionary(
+            grouping: keys.filter { $0.keyRecord.state.canStillDecrypt && $0.keyRecord.use != .service }
+        ) {
             Group(
                 merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name,
                 use: $0.keyRecord.use)

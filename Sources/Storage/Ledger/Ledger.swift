@@ -87,9 +87,9 @@ public protocol Ledger: AuditTrail {
     /// Returns all key records, including destroyed keys, ordered by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
-    /// Returns the uses of each key since `time` on all nodes: claims for a processing key, signatures for an identity
-    /// key. Unused keys are omitted, and repeats do not count. The call reads every claim since `time`, so callers
-    /// should request a few days at most.
+    /// Returns the uses of each key since `time` on all nodes: claims for a processing key, signatures for every other.
+    /// Unused keys are omitted, and repeats do not count. The call reads every claim since `time`, so callers should
+    /// request a few days at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
     /// Returns true if the key has released or signed anything since `time`. It may scan all claims since then.

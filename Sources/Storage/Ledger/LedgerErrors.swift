@@ -2,6 +2,7 @@ public import AuditChain
 import DatabaseKit
 import Encodings
 import GRDB
+public import KeyTypes
 public import MerchantKeys
 import PostgreSQLClient
 package import SQLiteFiles
@@ -88,10 +89,10 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     case anotherMerchant
     /// The key is recorded with a different algorithm. A key's algorithm never changes.
     case anotherAlgorithm
-    /// The key is recorded for the other use. A key's use never changes.
+    /// The key is recorded for another use. A key's use never changes.
     case anotherUse
-    /// The merchant already has the maximum number of active identity keys that Apple permits.
-    case tooManyIdentities
+    /// The merchant already has the maximum number of active keys of this use (``KeyTypes/KeyUse/maximumActive``).
+    case tooManyActive(KeyUse)
     case transition(from: KeyState, to: KeyState)
     /// The key's state was changed after the caller had read it and before this change was made.
     case changedMeanwhile
@@ -104,10 +105,12 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
         case .anotherAlgorithm:
             "The ledger records this key with another algorithm, and a key's algorithm never changes. Use a new key."
         case .anotherUse:
-            "The ledger records this key for another use, which never changes: a key either decrypts payments or signs for "
-                + "sessions. Use a new key."
-        case .tooManyIdentities:
-            "The merchant has \(KeyRecord.maximumActiveIdentities) active identity keys, Apple's maximum; retire one first."
+            "The ledger records this key for another use, which never changes: a key decrypts payments, or signs for "
+                + "sessions, or signs for Apple's API. Use a new key."
+        case .tooManyActive(.service):
+            "Another service key is active under this key id, which names one key at Apple; retire that one first."
+        case .tooManyActive(let use):
+            "The merchant has \(use.maximumActive ?? 0) active \(use.name) keys, Apple's maximum; retire one first."
         case .changedMeanwhile:
             "Another change to the key's state came first; read the state and decide again."
         case .transition(let from, let to):
@@ -116,10 +119,19 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     }
 }
 
-extension KeyRecord {
-    /// The maximum number of Merchant Identity certificates that Apple permits to be active for one merchant.
-    public static let maximumActiveIdentities = 3
+extension KeyUse {
+    /// The maximum number of active keys of this use under one merchant identifier; nil for no maximum. Apple permits
+    /// three active Merchant Identity certificates, and a key id of its API names one key.
+    public var maximumActive: Int? {
+        switch self {
+        case .processing: nil
+        case .identity: 3
+        case .service: 1
+        }
+    }
+}
 
+extension KeyRecord {
     /// Returns the record to store if `self` is the new record and `known` is the stored one.
     func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {
         guard let known else { return self }

@@ -92,11 +92,11 @@ extension LedgerTransaction {
             guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
         }
         let next = try key.replacing(known)
-        if next.use == .identity, next.state == .active, known?.state != .active {
+        if let limit = next.use.maximumActive, next.state == .active, known?.state != .active {
             let active = try number(
                 "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
                 [.text(next.merchantIdentifier), .text(next.use.name)])
-            guard active ?? 0 < KeyRecord.maximumActiveIdentities else { throw KeyRecordConflict.tooManyIdentities }
+            guard active ?? 0 < limit else { throw KeyRecordConflict.tooManyActive(next.use) }
         }
         try run(KeyRecordRow.put, KeyRecordRow.values(next) + [.text(node.name)])
     }

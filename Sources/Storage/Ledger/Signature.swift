@@ -23,8 +23,8 @@ public struct SignatureUse: Sendable, Equatable {
 public enum SignatureVerdict: Sendable, Equatable {
     /// The signature may leave the process.
     case granted
-    /// The ledger has no record of the key, or the key is not one of the signature's use or not active. The signature must not
-    /// leave the process.
+    /// The ledger has no record of the key, or the key is not one of the signature's use or not active. The signature
+    /// must not leave the process.
     case keyNotActive
     /// The ledger is on hold, so no signature may leave the process (``LedgerReleaseStatus``).
     case held

@@ -132,7 +132,7 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 package enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
-    static let steps = [version1, version2, version3, version4, version5, version6, version7]
+    static let steps = [version1, version2, version3, version4, version5, version6, version7, version8]
 
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
@@ -347,5 +347,15 @@ package enum SQLiteTables {
         """,
         "DROP TABLE audit_key",
         "ALTER TABLE audit_key_of_any_type RENAME TO audit_key",
+    ]
+
+    private static let version8 = [
+        // Finds the signatures of service keys too. The column `key_use` takes their use without a change, but an older
+        // program cannot read it.
+        "DROP INDEX audit_record_by_signature",
+        """
+        CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
+        WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok'
+        """,
     ]
 }

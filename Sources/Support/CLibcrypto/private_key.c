@@ -140,3 +140,19 @@ int clibcrypto_private_key_fits_certificate(
     ERR_pop_to_mark();
     return result;
 }
+
+int clibcrypto_private_key_public_key(
+    const unsigned char *pkcs8, size_t pkcs8_count, unsigned char *public_key, size_t *public_key_count) {
+    if (pkcs8_count > INT_MAX) return 0;
+    ERR_set_mark();
+    EVP_PKEY *key = decode_plain(pkcs8, pkcs8_count);
+    int count = key == NULL ? 0 : i2d_PUBKEY(key, NULL);
+    int result = count > 0 && (size_t)count <= *public_key_count;
+    if (result) {
+        unsigned char *position = public_key;
+        *public_key_count = (size_t)i2d_PUBKEY(key, &position);
+    }
+    EVP_PKEY_free(key);
+    ERR_pop_to_mark();
+    return result;
+}

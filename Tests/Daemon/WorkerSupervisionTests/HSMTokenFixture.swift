@@ -44,7 +44,7 @@ extension HSMToken {
     func importMerchantKey() async throws {
         let merchant = try SharedForge.ecMerchant
         let sealed = try KeySealing.seal(
-            privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
+            privateKey: SecretBytes(copying: merchant.key.pkcs8), authenticating: merchant.certificate,
             to: await opened().importKey)
         try await importPrivateKey(
             PrivateKeyImport(

@@ -105,7 +105,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("lists an audit key that was disguised as a merchant key as inconsistent, and does not decrypt with it")
+    @Test("lists an audit key that was disguised as a merchant key by its rights, and does not decrypt with it")
     func disguised() async throws {
         let hsmToken = try await TokenDirectory()
         let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicKey
@@ -120,7 +120,7 @@ import WorkerProtocol
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let keys = try await worker.keys()
         #expect(keys.map(\.identifier) == [payment.publicKeyHash])
-        #expect(keys.first?.inconsistency?.contains("signs and does nothing else") == true, "\(keys)")
+        #expect(keys.first?.use == .service, "\(keys)")
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 

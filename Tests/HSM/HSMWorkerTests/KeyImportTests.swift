@@ -151,7 +151,7 @@ import WorkerProtocol
         #expect(earlier.importKey != description.importKey)
         #expect(try await worker.importKey(merchant, earlier).failureKind == .importRefused)
         let sealed = try KeySealing.seal(
-            privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: SharedForge.rsaMerchant.certificate,
+            privateKey: SecretBytes(copying: merchant.key.pkcs8), authenticating: SharedForge.rsaMerchant.certificate,
             to: description.importKey)
         let moved = try await worker.call(
             .importPrivateKey(

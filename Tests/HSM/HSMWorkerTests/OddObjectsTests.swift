@@ -62,7 +62,8 @@ import WorkerProtocol
     }
 
     @Test(
-        "lists a key that requires the PIN for each use as such, and lists the other keys", arguments: KeyUse.allCases)
+        "lists a key that requires the PIN for each use as such, and lists the other keys",
+        arguments: [KeyUse.processing, .identity])
     func alwaysAuthenticated(_ use: KeyUse) throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -154,7 +155,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .ec && $0.inconsistency != nil })
     }
 
-    @Test("lists an EC key that may only sign as unusable: an identity key is RSA")
+    @Test("lists an EC key that may only sign as a service key, which neither decrypts nor signs for a session")
     func signingECKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -164,9 +165,9 @@ import WorkerProtocol
         _ = try session.createObject(templates.publicKey)
         _ = try session.createObject(
             templates.privateKey, secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8)).secrets)
-        let odd = try #require(try list(harness).first { $0.identifier == publicKey.publicKeyHash })
-        #expect(odd.inconsistency?.contains("an identity key is RSA") == true, "\(odd.inconsistency ?? "")")
-        #expect(harness.hsmToken.keys[publicKey.publicKeyHash] == nil)
+        let found = try #require(try list(harness).first { $0.identifier == publicKey.publicKeyHash })
+        #expect(found.use == .service && found.inconsistency == nil, "\(found.inconsistency ?? "")")
+        #expect(harness.hsmToken.keys[publicKey.publicKeyHash]?.use == .service)
     }
 
     @Test("serves one of two private keys with one CKA_ID, and lists the other as unusable")

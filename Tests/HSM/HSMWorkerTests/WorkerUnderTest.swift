@@ -121,7 +121,7 @@ final class WorkerUnderTest: Sendable {
         use: KeyUse = .processing
     ) async throws -> WorkerAnswer {
         let sealed = try KeySealing.seal(
-            privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: hsmToken.importKey)
+            privateKey: SecretBytes(copying: pkcs8), authenticating: certificate, to: hsmToken.importKey)
         return try await call(
             .importPrivateKey(
                 PrivateKeyImport(

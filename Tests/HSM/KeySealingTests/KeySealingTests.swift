@@ -21,11 +21,11 @@ struct KeySealingTests {
         for length in [1, 138, 1218, KeySealing.maximumPrivateKeyByteCount] {
             let key = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
             let sealed = try KeySealing.seal(
-                privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
+                privateKey: secret(key), authenticating: certificate, to: recipient.publicKey)
             #expect(sealed.encapsulatedKey.count == KeySealing.pointByteCount)
             #expect(sealed.sealed.count == length + KeySealing.overheadByteCount)
             let opened = try recipient.open(
-                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate)
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, authenticating: certificate)
             #expect(contents(opened) == key)
         }
     }
@@ -34,8 +34,8 @@ struct KeySealingTests {
     func fresh() throws {
         let recipient = KeySealing.Recipient()
         let key = [UInt8](repeating: 7, count: 64)
-        let first = try KeySealing.seal(privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
-        let second = try KeySealing.seal(privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
+        let first = try KeySealing.seal(privateKey: secret(key), authenticating: certificate, to: recipient.publicKey)
+        let second = try KeySealing.seal(privateKey: secret(key), authenticating: certificate, to: recipient.publicKey)
         #expect(first.encapsulatedKey != second.encapsulatedKey)
         #expect(first.sealed != second.sealed)
     }
@@ -43,10 +43,10 @@ struct KeySealingTests {
     @Test("fails to open a key at another recipient, such as the same worker after its restart")
     func otherRecipient() throws {
         let sealed = try KeySealing.seal(
-            privateKey: secret([1, 2, 3]), certificate: certificate, to: KeySealing.Recipient().publicKey)
+            privateKey: secret([1, 2, 3]), authenticating: certificate, to: KeySealing.Recipient().publicKey)
         #expect(throws: KeySealingError.notOpened) {
             _ = try KeySealing.Recipient().open(
-                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate)
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, authenticating: certificate)
         }
     }
 
@@ -54,10 +54,10 @@ struct KeySealingTests {
     func otherCertificate() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
-            privateKey: secret([1, 2, 3]), certificate: certificate, to: recipient.publicKey)
+            privateKey: secret([1, 2, 3]), authenticating: certificate, to: recipient.publicKey)
         #expect(throws: KeySealingError.notOpened) {
             _ = try recipient.open(
-                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate + [0])
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, authenticating: certificate + [0])
         }
     }
 
@@ -65,20 +65,20 @@ struct KeySealingTests {
     func changed() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
-            privateKey: secret([1, 2, 3]), certificate: certificate, to: recipient.publicKey)
+            privateKey: secret([1, 2, 3]), authenticating: certificate, to: recipient.publicKey)
         for index in sealed.sealed.indices {
             var changed = sealed.sealed
             changed[index] ^= 1
             #expect(throws: KeySealingError.notOpened) {
                 _ = try recipient.open(
-                    encapsulatedKey: sealed.encapsulatedKey, sealed: changed, certificate: certificate)
+                    encapsulatedKey: sealed.encapsulatedKey, sealed: changed, authenticating: certificate)
             }
         }
         for index in sealed.encapsulatedKey.indices {
             var changed = sealed.encapsulatedKey
             changed[index] ^= 1
             #expect(throws: KeySealingError.notOpened) {
-                _ = try recipient.open(encapsulatedKey: changed, sealed: sealed.sealed, certificate: certificate)
+                _ = try recipient.open(encapsulatedKey: changed, sealed: sealed.sealed, authenticating: certificate)
             }
         }
     }
@@ -90,12 +90,12 @@ struct KeySealingTests {
         #expect(throws: KeySealingError.unsuitableLength) {
             _ = try KeySealing.seal(
                 privateKey: secret([UInt8](repeating: 1, count: KeySealing.maximumPrivateKeyByteCount + 1)),
-                certificate: certificate, to: point)
+                authenticating: certificate, to: point)
         }
         for count in [0, 16, KeySealing.maximumPrivateKeyByteCount + 17] {
             #expect(throws: KeySealingError.unsuitableLength) {
                 _ = try recipient.open(
-                    encapsulatedKey: point, sealed: [UInt8](repeating: 0, count: count), certificate: certificate)
+                    encapsulatedKey: point, sealed: [UInt8](repeating: 0, count: count), authenticating: certificate)
             }
         }
     }
@@ -106,7 +106,7 @@ struct KeySealingTests {
         point[64] ^= 1
         for key in [point, [], [0], [UInt8](repeating: 4, count: 65)] {
             #expect(throws: KeySealingError.unsuitableImportKey) {
-                _ = try KeySealing.seal(privateKey: secret([1]), certificate: certificate, to: key)
+                _ = try KeySealing.seal(privateKey: secret([1]), authenticating: certificate, to: key)
             }
         }
     }
@@ -117,7 +117,7 @@ struct KeySealingTests {
         let recipient = try KeySealing.Recipient(scalar: Array(scalar.rawRepresentation))
         #expect(recipient.publicKey == Array(scalar.publicKey.x963Representation))
         let sealed = try KeySealing.seal(
-            privateKey: secret([9, 8, 7]), certificate: certificate, to: recipient.publicKey)
+            privateKey: secret([9, 8, 7]), authenticating: certificate, to: recipient.publicKey)
         var hpke = try HPKE.Recipient(
             privateKey: scalar,
             ciphersuite: HPKE.Ciphersuite(kem: .P256_HKDF_SHA256, kdf: .HKDF_SHA256, aead: .AES_GCM_256),

@@ -25,6 +25,10 @@ enum Samples {
             PrivateKeyImport(
                 merchantIdentifier: "merchant.com.example", use: .identity, certificate: octets(900, from: 5),
                 encapsulatedKey: octets(65, from: 6), sealedPrivateKey: octets(154, from: 7))),
+        .importPrivateKey(
+            PrivateKeyImport(
+                merchantIdentifier: "2X9R4HXF34", use: .service, publicKey: octets(91, from: 5),
+                encapsulatedKey: octets(65, from: 6), sealedPrivateKey: octets(154, from: 7))),
         .importCertificate(
             CertificateToStore(
                 publicKeyHash: octets(32, from: 8), merchantIdentifier: "merchant.com.example",

@@ -87,7 +87,9 @@ struct StaffedDaemon {
     /// Requests an operation that needs a second person's approval.
     ///
     /// - Returns: the name of the approval, which the command prints.
-    func ask(_ who: Staff, _ arguments: String...) async throws -> String {
+    func ask(_ who: Staff, _ arguments: String...) async throws -> String { try await ask(who, arguments) }
+
+    func ask(_ who: Staff, _ arguments: [String]) async throws -> String {
         let asked = try await harness.paytokenctl(arguments, as: who.identity)
         try #require(asked.status == 75, "\(asked)")
         #expect(asked.output == "")

@@ -83,7 +83,7 @@ struct RefusedRequestTests {
         let key = { (body: [UInt8]) throws in _ = try KeyImportRequest(parsing: body) }
         let sealed = #"{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"}"#
         let count = "sealedKeys is not an array of 1 to 16 objects."
-        try isRefused("{}", "The body has no member certificate.", "certificate", by: key)
+        try isRefused("{}", "The body has no member sealedKeys.", "sealedKeys", by: key)
         try isRefused(#"{"certificate":"A"}"#, "The body has no member sealedKeys.", "sealedKeys", by: key)
         try isRefused(#"{"certificate":"A","sealedKeys":[]}"#, count, "sealedKeys", by: key)
         try isRefused(#"{"certificate":"A","sealedKeys":{}}"#, count, "sealedKeys", by: key)

@@ -12,7 +12,7 @@ import WorkerSupervision
 /// checked while another configuration is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
-/// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
+/// HSMTokenSection, RenewalSettings, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
 /// ``ConfigurationReader``. ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
 ///
 /// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
@@ -32,6 +32,8 @@ struct Configuration: Sendable {
     var ledger: LedgerSettings
     var approvals: ApprovalSettings
     var access: AccessPolicy
+    /// The team's key for Apple's App Store Connect API; nil if the configuration names none.
+    var renewal: RenewalSettings?
     var log: LogSettings
     /// The directory for the small files that the daemon keeps on this host.
     var stateDirectory: String
@@ -43,7 +45,9 @@ struct Configuration: Sendable {
 }
 
 extension Configuration: ServerConfiguration {
-    static let keys = ["listener", "tokens", "trust", "verification", "ledger", "approvals", "access", "log"]
+    static let keys = [
+        "listener", "tokens", "trust", "verification", "ledger", "approvals", "access", "renewal", "log",
+    ]
 
     static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
         let reader = root.reader
@@ -59,6 +63,7 @@ extension Configuration: ServerConfiguration {
         // If an access rule has a problem, a count of the persons with the role admin would be wrong, so none is made.
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
+        let renewal = RenewalSettings(root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
@@ -73,7 +78,7 @@ extension Configuration: ServerConfiguration {
             file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, hsmTokens: hsmTokens,
             trust: trust,
             signingTimeWindow: window,
-            ledger: ledger, approvals: approvals, access: access, log: log, stateDirectory: directory,
-            warnings: [])
+            ledger: ledger, approvals: approvals, access: access, renewal: renewal, log: log,
+            stateDirectory: directory, warnings: [])
     }
 }

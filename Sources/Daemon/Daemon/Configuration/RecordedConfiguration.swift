@@ -21,6 +21,10 @@ extension Configuration {
         ledger.write(into: &values)
         listener.write(into: &values)
         log.write(into: &values)
+        if let renewal {
+            values.set("renewal.issuer", ConfigurationValue(renewal.issuer))
+            values.set("renewal.key_id", ConfigurationValue(renewal.keyId))
+        }
         for (place, hsmToken) in hsmTokens.enumerated() {
             // The order is recorded too, since the first HSM token seals the record of a new ledger.
             values.set("tokens.\(place + 1)", ConfigurationValue(hsmToken.name))

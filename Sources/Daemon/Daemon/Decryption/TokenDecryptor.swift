@@ -188,11 +188,10 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Apple never encrypts to an identity key. A payment token can still name an identity key, since Apple's
+        // Apple never encrypts to an identity key or a service key. A payment token can still name one, since Apple's
         // signature does not cover the publicKeyHash.
         case _ where key.use != .processing:
-            throw Refusal(
-                .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
+            throw Refusal(.keyNotActive, "The key is for \(key.use.name): it signs and never decrypts.")
         // An HSM token may list a missing key again later. The refusal of a missing key therefore permits a retry,
         // unless the key's state forbids decryption.
         case .served, .missing:

@@ -27,6 +27,8 @@ struct KeyAdministration: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
     let rule: TwoPersonRule
+    /// The configuration that names the service key; nil if there is none.
+    let renewal: RenewalSettings?
     let clock: WallClock
     /// Allows one key generation at a time.
     let generationLock = AsyncLock()

@@ -77,6 +77,9 @@ extension KeyAdministration {
     ) async throws(Refusal) -> CertificateRequest? {
         draft.setEvent(.csrCreate)
         draft.setSubject(entry)
+        guard entry.use != .service else {
+            throw Refusal(.invalidState, "A service key has no certificate, so it signs no request for one.")
+        }
         guard entry.state == .preActivation || entry.state == .active else {
             throw Refusal(
                 .invalidState,

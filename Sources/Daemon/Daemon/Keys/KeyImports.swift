@@ -12,8 +12,15 @@ import WorkerSupervision
 // The import of keys and certificates from files.
 extension KeyAdministration {
     struct KeyImport: Sendable {
-        let merchantIdentifier: String?
-        let certificate: [UInt8]
+        /// The public part of a key that is imported, in DER.
+        enum PublicPart: Sendable {
+            /// The certificate, and the merchant identifier that it must name; nil to accept any.
+            case certificate([UInt8], merchantIdentifier: String?)
+            /// A service key's SubjectPublicKeyInfo.
+            case servicePublicKey([UInt8])
+        }
+
+        let publicPart: PublicPart
         /// The private key, sealed once for each HSM token that is to hold it.
         let sealedKeys: [SealedKey]
         let allowExpired: Bool
@@ -33,14 +40,15 @@ extension KeyAdministration {
     enum Outcome: Sendable {
         /// The key after the import, and warnings such as the names of HSM tokens that did not accept the certificate.
         case changed(KeyEntry, warnings: [String])
-        /// The dry run found no reason to refuse: the certificate would serve this merchant, in these HSM tokens.
-        case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
+        /// The dry run found no reason to refuse: the key would serve, in these HSM tokens.
+        case wouldServe(ImportedKey, hsmTokens: [String])
         /// The import waits for a second person. After the approval, the requester repeats the command with the
         /// approval's identifier.
         case pending(Approval)
     }
 
-    /// Imports a private key with its certificate into one or more HSM tokens, and puts it into service.
+    /// Imports a private key, with its certificate unless it is a service key, into one or more HSM tokens, and puts it
+    /// into service.
     ///
     /// The key enters service only if all of these HSM tokens accept it. If one of them cannot be reached or refuses
     /// the key, the import stops, and a new key is removed from the HSM tokens that accepted it. If that removal fails
@@ -48,37 +56,29 @@ extension KeyAdministration {
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        draft.setEvent(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
-        let certificate = try Self.read(request.certificate)
-        draft.setSubject(key: certificate.publicKeyHash)
-        draft.setEvent(
-            .keyImport(
-                certificate: AuditDigest.of(request.certificate), approval: request.approval,
-                key: KeyFacts(certificate, origin: .imported)))
-        let merchant = try certificate.merchantForImport(
-            expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
-        draft.setSubject(merchant: merchant)
-        let use = try Self.use(of: certificate)
+        let imported = try importedKey(of: request, draft: draft)
+        draft.setSubject(merchant: imported.merchant)
         let targets = try targets(of: request.sealedKeys)
-        let known = try await keyRecord(of: certificate.publicKeyHash)
-        try Self.requireImportable(known, merchant: merchant, use: use)
-        try requireRoomForIdentity(certificate, merchant: merchant)
+        let known = try await keyRecord(of: imported.publicKeyHash)
+        try Self.requireImportable(known, imported)
+        try requireRoom(for: imported)
         let names = request.sealedKeys.map(\.hsmToken)
-        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, hsmTokens: names) }
+        guard !dryRun else { return .wouldServe(imported, hsmTokens: names) }
 
         try await requireWritableLedger()
         var step: AdministrativeChange.ApprovalStep?
         if rule.needsSecondPerson(caller) {
             var parameters = OperationParameters(.keyImport)
-            parameters.add(certificate.der)
-            parameters.add(merchant)
+            parameters.add(imported.approvedBytes)
+            parameters.add(imported.merchant)
             for name in names.sorted() { parameters.add(name) }
             guard let approval = request.approval else {
                 return .pending(
                     try await recorder.ask(
                         await rule.request(
-                            .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
-                            keyState: known?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
+                            .keyImport, parameters: parameters.digest, key: imported.publicKeyHash,
+                            keyState: known?.state, reason: AuditReason("key import for \(imported.merchant)"),
+                            by: caller,
                             at: clock.now()), by: caller, for: draft))
             }
             // This check comes before any HSM token is changed. The transaction that uses the approval repeats it.
@@ -86,23 +86,47 @@ extension KeyAdministration {
             step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
         draft.used(hsmToken: names.joined(separator: ","))
-        let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
+        let isNew = catalogue.index.entry(imported.publicKeyHash) == nil
         var holders: [any HSMTokenAdministering] = []
         for (hsmToken, sealed) in targets {
             do throws(WorkerFailure) {
                 try await hsmToken.importPrivateKey(
                     PrivateKeyImport(
-                        merchantIdentifier: merchant, use: use, certificate: certificate.der,
+                        merchantIdentifier: imported.merchant, use: imported.use,
+                        certificate: imported.certificate?.der ?? [], publicKey: imported.publicKey,
                         encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
             } catch {
                 throw await refusal(
-                    error, by: hsmToken, after: holders, of: certificate.publicKeyHash, isNew: isNew)
+                    error, by: hsmToken, after: holders, of: imported.publicKeyHash, isNew: isNew)
             }
             holders.append(hsmToken)
         }
-        let activation = Activation(
-            certificate: certificate, merchant: merchant, use: use, known: known, origin: .imported, approval: step)
+        let activation = Activation(key: imported, known: known, origin: .imported, approval: step)
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
+    }
+
+    /// Checks the public part of the key that is to be imported, and states the key in the draft.
+    private func importedKey(of request: KeyImport, draft: AuditDraft) throws(Refusal) -> ImportedKey {
+        let (certificate, expected): (MerchantCertificate, String?)
+        switch request.publicPart {
+        case .servicePublicKey(let publicKey):
+            let imported = try ImportedKey(servicePublicKey: publicKey, named: renewal)
+            draft.setSubject(key: imported.publicKeyHash)
+            draft.setEvent(
+                .keyImport(certificate: nil, approval: request.approval, key: imported.facts(.imported)))
+            return imported
+        case .certificate(let der, let merchantIdentifier):
+            draft.setEvent(.keyImport(certificate: AuditDigest.of(der), approval: request.approval))
+            (certificate, expected) = (try Self.read(der), merchantIdentifier)
+        }
+        draft.setSubject(key: certificate.publicKeyHash)
+        draft.setEvent(
+            .keyImport(
+                certificate: AuditDigest.of(certificate.der), approval: request.approval,
+                key: KeyFacts(certificate, origin: .imported)))
+        let merchant = try certificate.merchantForImport(
+            expected: expected, allowExpired: request.allowExpired, now: clock.now())
+        return ImportedKey(certificate, use: try Self.use(of: certificate), merchant: merchant)
     }
 
     /// Stores a certificate with its private key, in every HSM token that holds the key.
@@ -137,11 +161,12 @@ extension KeyAdministration {
             .certificateImport(
                 certificate: AuditDigest.of(der),
                 key: KeyFacts(certificate, origin: (known?.origin).map(KeyFacts.Origin.init))))
-        try Self.requireImportable(known, merchant: merchant, use: entry.use)
-        try requireRoomForIdentity(certificate, merchant: merchant)
+        let imported = ImportedKey(certificate, use: entry.use, merchant: merchant)
+        try Self.requireImportable(known, imported)
+        try requireRoom(for: imported)
         let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
         guard !dryRun else {
-            return .wouldServe(certificate, merchant: merchant, hsmTokens: showing.map(\.name))
+            return .wouldServe(imported, hsmTokens: showing.map(\.name))
         }
 
         try await requireWritableLedger()
@@ -160,8 +185,7 @@ extension KeyAdministration {
             draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
             return .changed(try await refreshedEntry(certificate.publicKeyHash, in: holders), warnings: warnings)
         }
-        let activation = Activation(
-            certificate: certificate, merchant: merchant, use: known.use, known: known, origin: known.origin)
+        let activation = Activation(key: imported, known: known, origin: known.origin)
         let activated = try await activate(activation, in: holders, by: caller, draft: draft)
         let superseded =
             activated.certificate?.der == certificate.der
@@ -184,30 +208,28 @@ extension KeyAdministration {
         return use
     }
 
-    /// Checks that the merchant may have another active identity key, before any HSM token is changed. The transaction that
-    /// activates the key repeats the check.
-    private func requireRoomForIdentity(_ certificate: MerchantCertificate, merchant: String) throws(Refusal) {
-        guard certificate.purpose == .merchantIdentity else { return }
+    /// Checks that the merchant may have another active key of this use, before any HSM token is changed. The
+    /// transaction that activates the key repeats the check.
+    private func requireRoom(for imported: ImportedKey) throws(Refusal) {
+        guard let limit = imported.use.maximumActive else { return }
         let active = catalogue.index.entries.filter {
-            $0.merchantIdentifier == merchant && $0.signs(at: clock.now())
-                && $0.publicKeyHash != certificate.publicKeyHash
+            $0.merchantIdentifier == imported.merchant && $0.use == imported.use && $0.state == .active
+                && $0.publicKeyHash != imported.publicKeyHash
         }
-        guard active.count < KeyRecord.maximumActiveIdentities else {
+        guard active.count < limit else {
             throw Refusal(
-                .invalidState, KeyRecordConflict.tooManyIdentities.description,
+                .invalidState, KeyRecordConflict.tooManyActive(imported.use).description,
                 details: active.map { String($0.publicKeyHash.hex.prefix(16)) }.joined(separator: ", "))
         }
     }
 
-    private static func requireImportable(
-        _ known: KeyRecord?, merchant: String, use: KeyUse
-    ) throws(Refusal) {
+    private static func requireImportable(_ known: KeyRecord?, _ imported: ImportedKey) throws(Refusal) {
         guard let known else { return }
-        guard known.use == use else {
+        guard known.use == imported.use else {
             throw Refusal(
                 .invalidState, KeyRecordConflict.anotherUse.description, details: "recorded for \(known.use.name)")
         }
-        guard known.merchantIdentifier == merchant else {
+        guard known.merchantIdentifier == imported.merchant else {
             throw Refusal(
                 .invalidState, "This key is recorded for another merchant.",
                 details: "recorded for \(known.merchantIdentifier)")
@@ -327,11 +349,9 @@ extension KeyAdministration {
         return (holders, warnings)
     }
 
-    /// A key that is to be put into service with its certificate.
+    /// A key that is to be put into service.
     private struct Activation {
-        let certificate: MerchantCertificate
-        let merchant: String
-        let use: KeyUse
+        let key: ImportedKey
         /// The ledger's record of the key before the activation; nil if the ledger does not have the key.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
@@ -345,9 +365,8 @@ extension KeyAdministration {
         var keyRecord =
             activation.known
             ?? KeyRecord(
-                publicKeyHash: activation.certificate.publicKeyHash, merchantIdentifier: activation.merchant,
-                algorithm: activation.certificate.algorithm, use: activation.use, state: .active,
-                createdAt: clock.now(),
+                publicKeyHash: activation.key.publicKeyHash, merchantIdentifier: activation.key.merchant,
+                algorithm: activation.key.algorithm, use: activation.key.use, state: .active, createdAt: clock.now(),
                 origin: activation.origin)
         keyRecord.state = .active
         try await recorder.apply(
@@ -355,7 +374,7 @@ extension KeyAdministration {
                 at: clock.now(), key: keyRecord, precondition: KeyPrecondition(activation.known),
                 approval: activation.approval, records: [recorder.auditRecord(of: draft, by: caller)]),
             for: draft)
-        return try await refreshedEntry(activation.certificate.publicKeyHash, in: holders)
+        return try await refreshedEntry(activation.key.publicKeyHash, in: holders)
     }
 }
 

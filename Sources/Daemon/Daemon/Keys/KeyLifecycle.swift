@@ -322,10 +322,10 @@ extension KeyTransitionError {
                 .malformedRequest,
                 "A suspended key is retired without a cut-off; resume it first if it must still decrypt.",
                 details: "cutOff")
-        case .cutOffForIdentityKey:
+        case .cutOffForSigningKey:
             Refusal(
                 .malformedRequest,
-                "An identity key signs nothing once it is deactivated, so it is retired without a cut-off.",
+                "A key for signatures signs nothing once it is deactivated, so it is retired without a cut-off.",
                 details: "cutOff")
         case .cutOffNotInFuture:
             Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")

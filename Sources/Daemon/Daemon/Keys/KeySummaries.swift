@@ -31,9 +31,9 @@ struct KeySummaries: Sendable {
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
-    /// Returns the tier of a processing key; nil for an identity key, which decrypts nothing.
-    private func tier(_ use: KeyUse?, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
-        use == .identity ? nil : tier(algorithm, hsmTokens)?.rawValue
+    /// Returns the tier of a processing key; nil for every other, which decrypts nothing.
+    private func tier(_ use: KeyUse, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
+        use == .processing ? tier(algorithm, hsmTokens)?.rawValue : nil
     }
 
     /// Describes a key together with the nodes that hold it.
@@ -54,16 +54,14 @@ struct KeySummaries: Sendable {
             return nil
         case .changed(let entry, let warnings):
             return summary(entry, warnings)
-        case .wouldServe(let certificate, let merchant, let hsmTokens):
-            let uses = index.uses(certificate.publicKeyHash)
+        case .wouldServe(let key, let hsmTokens):
+            let uses = index.uses(key.publicKeyHash)
+            let notAfter = key.certificate?.notAfter
             return KeySummary(
-                publicKeyHash: certificate.publicKeyHash.base64, merchantIdentifier: merchant,
-                algorithm: certificate.algorithm.name, use: (certificate.purpose.use ?? .processing).name,
-                state: KeyState.active.rawValue,
-                notAfter: certificate.notAfter,
-                daysLeft: KeySummary.daysLeft(until: certificate.notAfter, now: clock.now()),
-                tier: tier(certificate.purpose.use, certificate.algorithm, hsmTokens), lastUse: uses.last,
-                uses: uses.count,
+                publicKeyHash: key.publicKeyHash.base64, merchantIdentifier: key.merchant,
+                algorithm: key.algorithm.name, use: key.use.name, state: KeyState.active.rawValue, notAfter: notAfter,
+                daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
+                tier: tier(key.use, key.algorithm, hsmTokens), lastUse: uses.last, uses: uses.count,
                 condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
                 tokens: hsmTokens)
         }

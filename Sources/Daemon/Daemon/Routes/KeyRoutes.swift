@@ -97,7 +97,8 @@ struct KeyRoutes: Sendable {
 
     static func use(_ name: String?) throws(Refusal) -> KeyUse {
         guard let name else { return .processing }
-        guard let use = KeyUse(name: name) else {
+        // Apple makes service keys, so they are neither generated nor rotated here.
+        guard let use = KeyUse(name: name), use != .service else {
             throw Refusal(.malformedRequest, "use must be processing or identity.", details: "use")
         }
         return use
@@ -112,8 +113,8 @@ struct KeyRoutes: Sendable {
 
     // MARK: Imports
 
-    /// Handles `POST /v1/keys/import`: imports a private key with its certificate. The request has the key once for
-    /// each HSM token, encrypted so that only that HSM token's worker can decrypt it.
+    /// Handles `POST /v1/keys/import`: imports a private key, with its certificate unless it is a service key. The
+    /// request has the key once for each HSM token, encrypted so that only that HSM token's worker can decrypt it.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
@@ -126,11 +127,27 @@ struct KeyRoutes: Sendable {
         }
         let outcome = try await administration.importKey(
             KeyAdministration.KeyImport(
-                merchantIdentifier: body.merchantIdentifier,
-                certificate: try Self.base64(body.certificate, "certificate"),
-                sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
+                publicPart: try Self.publicPart(of: body), sealedKeys: sealedKeys, allowExpired: body.allowExpired,
+                approval: try Self.approval(body.approval)),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try answer(outcome)
+    }
+
+    /// - Throws: malformed_request unless the request has a certificate, or the public key of a service key.
+    private static func publicPart(
+        of body: KeyImportRequest
+    ) throws(Refusal) -> KeyAdministration.KeyImport.PublicPart {
+        switch (body.use.map { KeyUse(name: $0) }, body.certificate, body.publicKey) {
+        case (nil, let certificate?, nil):
+            .certificate(try base64(certificate, "certificate"), merchantIdentifier: body.merchantIdentifier)
+        case (.service, nil, let publicKey?) where body.merchantIdentifier == nil:
+            .servicePublicKey(try base64(publicKey, "publicKey"))
+        default:
+            throw Refusal(
+                .malformedRequest,
+                "A merchant's key needs certificate, without use and publicKey. A service key needs use service and "
+                    + "publicKey, without certificate and merchantIdentifier.", details: "certificate")
+        }
     }
 
     /// Handles `POST /v1/certificates`: imports Apple's certificate for a key that is already in an HSM token.

@@ -145,7 +145,7 @@ struct Assembly: Sendable {
         let summaries = KeySummaries(index: index, tier: hsmTokens.tier, clock: clock)
         let administration = KeyAdministration(
             catalogue: catalogue, hsmTokens: hsmTokens.all, ledger: ledger, gate: gate, recorder: recorder,
-            rule: rule, clock: clock)
+            rule: rule, renewal: configuration.renewal, clock: clock)
         let lifecycle = KeyLifecycle(
             catalogue: catalogue, hsmTokens: hsmTokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
         let rotations = KeyRotations(administration: administration, arrivals: arrivals)

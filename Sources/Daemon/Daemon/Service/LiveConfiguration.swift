@@ -103,6 +103,7 @@ extension Configuration {
         [
             ("listener", listener == new.listener), ("tokens", hsmTokens == new.hsmTokens),
             ("ledger", ledger == new.ledger), ("approvals", approvals == new.approvals),
+            ("renewal", renewal == new.renewal),
         ]
     }
 

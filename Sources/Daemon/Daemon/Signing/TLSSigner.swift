@@ -143,7 +143,7 @@ struct TLSSigner: Sendable {
 
     private func requireSigning(of key: KeyEntry) throws(Refusal) {
         guard key.use == .identity else {
-            throw Refusal(.keyNotActive, "The key is a payment processing key: it decrypts payments and never signs.")
+            throw Refusal(.keyNotActive, "The key is for \(key.use.name): only identity keys sign TLS handshakes.")
         }
         switch key.condition {
         case .served, .missing:

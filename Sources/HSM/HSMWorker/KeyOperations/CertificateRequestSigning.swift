@@ -13,6 +13,9 @@ extension OpenToken {
         guard let entry = keys[request.publicKeyHash] else {
             throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
         }
+        guard entry.use != .service else {
+            throw WorkerFailure(.importRefused, "A service key signs no certificate requests: Apple certifies none.")
+        }
         let information: CertificationRequestInfo
         do {
             information = try CertificationRequestInfo(der: request.information)

@@ -13,6 +13,9 @@ extension OpenToken {
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
+        guard request.use != .service else {
+            throw WorkerFailure(.importRefused, "A service key is made by Apple, and imported.")
+        }
         try requireSupport(of: request.algorithm, for: request.use)
         let unfinished = try session.unfinishedPair(of: request)
         guard unfinished != nil || !request.onlyFinishes else {
@@ -58,7 +61,7 @@ extension OpenToken {
                 "The HSM token made a key pair whose public key is not readable, or not of the kind asked for."
             )
         }
-        try session.requireProtection(of: pair.privateKey, for: request.use)
+        try session.requireProtection(of: pair.privateKey, request.algorithm, for: request.use)
         let entry = PrivateKeyEntry(
             publicKey: publicKey, use: request.use, object: pair.privateKey, working: pair.privateKey)
         if let failure = tiers.selfTestFailure(of: entry, in: &session) {
@@ -135,7 +138,7 @@ extension Session {
                     ]
                     for privateKey in try session.findObjects(matching: privateKeys) {
                         isAlone = false
-                        let use = try session.keyRights(of: privateKey).use
+                        let use = try session.keyRights(of: privateKey).use(of: request.algorithm)
                         // A private key without any rights was not stored in full. It is returned as well: its test
                         // will fail, and the failure destroys the pair.
                         guard use == nil || use == request.use else { continue }

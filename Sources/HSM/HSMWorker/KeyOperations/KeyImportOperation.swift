@@ -5,17 +5,28 @@ import SecretMemory
 import WorkerProtocol
 
 extension OpenToken {
-    /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none.
+    /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none. A
+    /// service key has no certificate.
     ///
     /// The private key is created last, unless the HSM token requires it to be created first (``KeyProfile``). So an
     /// interruption usually leaves no private key without its public key, and a repeated import stores the missing
     /// objects. A private key without a public key is replaced.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
-        let certificate = try CertificateAttributes.refusingOnError(request.certificate)
+        guard request.certificate.isEmpty == (request.use == .service) else {
+            throw WorkerFailure(
+                .importRefused, "A service key is imported without a certificate, and every other key with one.")
+        }
+        let certificate =
+            request.use == .service ? nil : try CertificateAttributes.refusingOnError(request.certificate)
+        let publicKey =
+            if let certificate { certificate.publicKey } else {
+                try SubjectPublicKeyInfo.refusingOnError(request.publicKey)
+            }
         let privateKey = try unseal(request)
-        let publicKey = certificate.publicKey
         guard privateKey.publicKey == publicKey.key else {
-            throw WorkerFailure(.importRefused, "The private key does not belong to the certificate.")
+            throw WorkerFailure(
+                .importRefused,
+                "The private key does not belong to the \(certificate == nil ? "public key" : "certificate").")
         }
         try requireSupport(of: publicKey.algorithm, for: request.use)
         let hash = publicKey.publicKeyHash
@@ -27,22 +38,29 @@ extension OpenToken {
             guard known == nil || known?.use == request.use else {
                 throw WorkerFailure(.importRefused, "The HSM token has this private key already, for another use.")
             }
-            if known != nil, try session.hasCertificate(request.certificate, hash) { return }
+            if known != nil {
+                if certificate == nil { return }
+                if try session.hasCertificate(request.certificate, hash) { return }
+            }
             throw WorkerFailure(
-                .importRefused, "The HSM token has this private key already: import the certificate alone.")
+                .importRefused,
+                certificate == nil
+                    ? "The HSM token has this private key already, and cannot use it; its listing says why."
+                    : "The HSM token has this private key already: import the certificate alone.")
         }
         var created: [ObjectHandle] = []
         do throws(WorkerFailure) {
             let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier, use: request.use)
-            try session.store(request.certificate, certificate, objects, &created)
+            if let certificate { try session.store(request.certificate, certificate, objects, &created) }
             let object = try session.refusingOnError { (session) throws(CallError) in
                 try storePair(objects, privateKey, &created, in: &session)
             }
             created.append(object)
             try requireIdentifier(
-                hash, of: created, finding: [.privateKey, .publicKey, .certificate], in: &session)
+                hash, of: created,
+                finding: [.privateKey, .publicKey] + (certificate == nil ? [] : [.certificate]), in: &session)
             let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
-            try session.requireProtection(of: object, for: request.use)
+            try session.requireProtection(of: object, publicKey.algorithm, for: request.use)
             if let failure = tiers.selfTestFailure(of: entry, in: &session) {
                 throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).")
             }
@@ -82,15 +100,25 @@ extension OpenToken {
         do {
             pkcs8 = try importRecipient.open(
                 encapsulatedKey: request.encapsulatedKey, sealed: request.sealedPrivateKey,
-                certificate: request.certificate)
+                authenticating: request.associatedData)
         } catch {
             throw WorkerFailure(
                 .importRefused,
                 "The sealed private key does not open: the worker was replaced since its import key was read, "
-                    + "or the certificate is not the one that was sealed with it. Try again.")
+                    + "or the certificate or public key is not the one that was sealed with it. Try again.")
         }
         do {
             return try PrivateKeyInfo(pkcs8: pkcs8)
+        } catch {
+            throw WorkerFailure(.importRefused, "The import is refused: \(error.reason).")
+        }
+    }
+}
+
+extension SubjectPublicKeyInfo {
+    fileprivate static func refusingOnError(_ der: [UInt8]) throws(WorkerFailure) -> SubjectPublicKeyInfo {
+        do {
+            return try SubjectPublicKeyInfo(der: der)
         } catch {
             throw WorkerFailure(.importRefused, "The import is refused: \(error.reason).")
         }

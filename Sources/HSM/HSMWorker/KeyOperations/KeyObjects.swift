@@ -42,8 +42,8 @@ struct KeyObjects: Sendable {
 
     /// The permitted uses of a private key, and its protection.
     ///
-    /// - Parameter signs: CKA_SIGN; nil for the default, which is true for an identity key only. The caller passes true
-    ///   for a processing key if the HSM token cannot lend it the right to sign its certificate request
+    /// - Parameter signs: CKA_SIGN; nil for the default, which is true for all keys but processing keys. The caller
+    ///   passes true for a processing key if the HSM token cannot lend it the right to sign its certificate request
     ///   (``Session/signRequest(_:_:with:)``).
     static func privateKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile(), signs: Bool? = nil
@@ -51,7 +51,7 @@ struct KeyObjects: Sendable {
         let restores = use == .processing
         let unwraps = restores && algorithm == .rsa && profile.unwraps
         let uses: [(permitted: Bool, attribute: (Bool) -> Attribute)] = [
-            (signs ?? (use == .identity), Attribute.sign), (false, Attribute.signRecover),
+            (signs ?? (use != .processing), Attribute.sign), (false, Attribute.signRecover),
             (restores && algorithm == .ec, Attribute.derive), (restores && algorithm == .rsa, Attribute.decrypt),
             (unwraps, Attribute.unwrap),
         ]
@@ -59,9 +59,9 @@ struct KeyObjects: Sendable {
             + uses.filter { $0.permitted || profile.forbidsByName }.map { $0.attribute($0.permitted) }
     }
 
-    /// The permitted uses of a public key. A form that forbids uses by name sets CKA_VERIFY for both uses, since a key
-    /// of either use signs its certificate request. The shortest form omits it, since the worker verifies signatures
-    /// itself, and in a TPM CKA_VERIFY implies CKA_DECRYPT.
+    /// The permitted uses of a public key. A form that forbids uses by name sets CKA_VERIFY for every use, since each
+    /// key signs something, at least its certificate request. The shortest form omits it, since the worker verifies
+    /// signatures itself, and in a TPM CKA_VERIFY implies CKA_DECRYPT.
     static func publicKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile()
     ) -> [Attribute] {
@@ -106,7 +106,9 @@ extension OpenToken {
 extension Session {
     /// Verifies that a private key is sensitive and non-extractable, and that its rights are those of `use`. HSM tokens
     /// do not always follow a template.
-    mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
+    mutating func requireProtection(
+        of object: ObjectHandle, _ algorithm: KeyAlgorithm, for use: KeyUse
+    ) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
         }
@@ -120,12 +122,12 @@ extension Session {
             throw WorkerFailure(
                 .importRefused, "The HSM token would keep the private key extractable or not sensitive.")
         }
-        guard KeyRights(values).use == use else {
+        guard KeyRights(values).use(of: algorithm) == use else {
             throw WorkerFailure(
                 .importRefused,
-                use == .identity
-                    ? "The HSM token would permit other uses of the identity key than signatures, or no signatures."
-                    : "The HSM token would not let the processing key restore payments' keys.")
+                use == .processing
+                    ? "The HSM token would not let the processing key restore payments' keys."
+                    : "The HSM token would permit other uses of the \(use.noun) than signatures, or no signatures.")
         }
     }
 
@@ -172,9 +174,14 @@ extension OpenToken {
     /// - Throws: `importRefused` for a kind of key that this system does not use, or that the HSM token cannot use: no
     ///   later attempt would succeed.
     func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
-        guard use == .processing || algorithm == .rsa else {
+        switch (use, algorithm) {
+        case (.processing, _), (.identity, .rsa), (.service, .ec): break
+        case (.identity, .ec):
             throw WorkerFailure(
                 .importRefused, "An identity key is RSA with 2048 bits: Apple certifies no other for that use.")
+        case (.service, .rsa):
+            throw WorkerFailure(
+                .importRefused, "A service key is EC on P-256: Apple's API accepts signatures by ES256 only.")
         }
         if let lack = tiers.unsupportedReason(for: algorithm, use) {
             let key = use == .identity ? "an identity key" : algorithm == .ec ? "an EC key" : "an RSA key"

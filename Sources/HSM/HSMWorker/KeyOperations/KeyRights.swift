@@ -25,11 +25,16 @@ struct KeyRights: Sendable, Equatable {
         restores = [AttributeType.decrypt, .unwrap, .derive].contains { values.flag($0) == true }
     }
 
-    /// The key's use. A key that can restore symmetric keys is a processing key, with or without other rights. Any
-    /// other key that can sign is an identity key. nil for a key that can do neither.
-    var use: KeyUse? {
+    /// The use of a key of this algorithm. A key that can restore symmetric keys is a processing key, with or without
+    /// other rights. Any other key that can sign is an identity key if it is RSA, and a service key if it is EC. nil
+    /// for a key that can do neither.
+    func use(of algorithm: KeyAlgorithm) -> KeyUse? {
         if restores { return .processing }
-        return signs ? .identity : nil
+        guard signs else { return nil }
+        switch algorithm {
+        case .ec: return .service
+        case .rsa: return .identity
+        }
     }
 }
 

@@ -96,7 +96,7 @@ struct TestKeyPair: Sendable {
         _ algorithm: KeyAlgorithm, _ use: KeyUse
     ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
         switch (use, algorithm) {
-        case (.identity, _): ([.verify(true)], [.sign(true)])
+        case (.identity, _), (.service, _): ([.verify(true)], [.sign(true)])
         case (.processing, .ec): ([], [.derive(true)])
         case (.processing, .rsa): ([.encrypt(true)], [.decrypt(true), .unwrap(true)])
         }

@@ -91,11 +91,13 @@ struct TierSelection: Sendable {
             return self[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
         case .identity:
             return signatures.isEmpty ? "The HSM token makes no RSA signatures" : nil
+        // The import of the key tests its signature.
+        case .service: return nil
         }
     }
 
-    /// Uses a key once, for its own purpose: an identity key signs, a processing key opens a transaction that is known
-    /// to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
+    /// Uses a key once, for its own purpose: an identity or service key signs, a processing key opens a transaction
+    /// that is known to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
     /// - Returns: nil if the key worked, or if the HSM token has no mechanism for it; otherwise the fault.
     func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard unsupportedReason(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
@@ -103,17 +105,19 @@ struct TierSelection: Sendable {
         case .processing:
             return self[RestorationScheme(entry.publicKey.algorithm)]?.openingFailure(with: entry, in: &session)
         case .identity: return signatures.selfTestFailure(with: entry, in: &session)
+        case .service: return JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
     }
 
-    /// Tests a generated or imported key. An identity key must sign. A processing key must open a good transaction, and
-    /// its tier must refuse one whose authentication tag is wrong.
+    /// Tests a generated or imported key. An identity or service key must sign. A processing key must open a good
+    /// transaction, and its tier must refuse one whose authentication tag is wrong.
     /// - Returns: nil if the key passed, or if there is no tier for a processing key; otherwise the fault.
     func selfTestFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         switch entry.use {
         case .processing:
             self[RestorationScheme(entry.publicKey.algorithm)]?.selfTestFailure(with: entry, in: &session)
         case .identity: signatures.selfTestFailure(with: entry, in: &session)
+        case .service: JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
     }
 

@@ -7,7 +7,7 @@ import WorkerProtocol
 extension OpenToken {
     /// Lends a key to the caller, which must return it with `keys.giveBack(_:)`.
     ///
-    /// Throws `keyNotFound` without a call into the library if the key has the other use: an identity key never
+    /// Throws `keyNotFound` without a call into the library if the key has another use: an identity key never
     /// decrypts, and a processing key never signs a TLS handshake.
     func borrow(
         _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
@@ -16,7 +16,8 @@ extension OpenToken {
         if let known = keys[publicKeyHash], known.use != use {
             throw WorkerFailure(
                 .keyNotFound,
-                "The private key with that publicKeyHash is for another use: it is \(known.use.article) key.")
+                "The private key with that publicKeyHash is for another use: it is \(known.use == .identity ? "an" : "a") "
+                    + "\(known.use.noun).")
         }
         guard let entry = borrowNew(publicKeyHash, for: use, in: &session) else {
             throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
@@ -65,7 +66,14 @@ extension OpenToken {
 }
 
 extension KeyUse {
-    fileprivate var article: String { self == .identity ? "an identity" : "a processing" }
+    /// `processing key`, `identity key` or `service key`.
+    var noun: String {
+        switch self {
+        case .processing: "processing key"
+        case .identity: "identity key"
+        case .service: "service key"
+        }
+    }
 }
 
 /// The failed attempts at one operation so far.

@@ -132,7 +132,8 @@ final class KeyListing: Sendable {
         let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
-            use: key.rights.use ?? .processing, subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
+            use: key.rights.use(of: key.algorithm) ?? .processing, subjectPublicKeyInfo: publicKey?.der ?? [],
+            certificates: certificates,
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
@@ -182,12 +183,9 @@ final class KeyListing: Sendable {
         guard key.isProtected else {
             return "The private key is extractable or not sensitive: destroy it in the HSM token and import it again."
         }
-        guard let use = key.rights.use else {
+        guard let use = key.rights.use(of: key.algorithm) else {
             return
                 "The private key's attributes permit neither restoring payments' keys nor signatures, so it cannot be used."
-        }
-        guard use == .processing || key.algorithm == .rsa else {
-            return "The private key signs and does nothing else, and an identity key is RSA with 2048 bits."
         }
         guard state.withLock({ $0.claimed.insert(hash).inserted }) else {
             return "Another private key in the HSM token has the same CKA_ID."

@@ -59,7 +59,7 @@ final class PrivateKeyMap: Sendable {
     /// Lends a key to one call, which must return it with ``giveBack(_:)``. Until then no other key's working copy
     /// replaces the key's own.
     ///
-    /// - Returns: nil if the key is unknown or has the other use.
+    /// - Returns: nil if the key is unknown or has another use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
         state.withLock { state in
             guard let entry = state.entries[publicKeyHash], entry.use == use else { return nil }

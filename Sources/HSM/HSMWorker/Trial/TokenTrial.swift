@@ -208,7 +208,7 @@ public final class TokenTrial: Sendable {
             let key = try TrialSoftwareKey(kind.algorithm)
             let certificate = try TrialCertificates.certificate(for: key.publicKey)
             let sealed = try KeySealing.seal(
-                privateKey: key.pkcs8, certificate: certificate, to: sessions.hsmToken.importRecipient.publicKey)
+                privateKey: key.pkcs8, authenticating: certificate, to: sessions.hsmToken.importRecipient.publicKey)
             let request = PrivateKeyImport(
                 merchantIdentifier: TrialObjects.label, use: kind.use, certificate: certificate,
                 encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)

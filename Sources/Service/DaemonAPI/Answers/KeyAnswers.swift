@@ -11,7 +11,8 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
     public var algorithm: String
-    /// `processing` (decrypts) or `identity` (signs TLS handshakes for merchant sessions).
+    /// `processing` (decrypts), `identity` (signs TLS handshakes for merchant sessions) or `service` (signs for Apple's
+    /// API).
     @KeyUseField public var use: String
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.

@@ -81,8 +81,13 @@ public struct KeyImportRequest: StrictRequest {
     /// The merchant identifier that the operator expects. The daemon refuses the import if the certificate names another.
     /// Absent skips this check.
     public var merchantIdentifier: String?
-    /// Base64 of the certificate's DER.
-    public var certificate: String
+    /// `service` for the team's key of Apple's App Store Connect API; absent for a merchant's key, whose certificate
+    /// determines its use.
+    public var use: String?
+    /// Base64 of the certificate's DER; absent for a service key, which has none.
+    public var certificate: String?
+    /// Base64 of a service key's SubjectPublicKeyInfo in DER; absent for a key with a certificate.
+    public var publicKey: String?
     /// The sealed private key, once for each HSM token that is to hold it.
     public var sealedKeys: [SealedKey]
     /// True if the daemon is to accept an expired certificate. Absent means false.
@@ -91,25 +96,29 @@ public struct KeyImportRequest: StrictRequest {
     public var approval: String?
 
     public init(
-        merchantIdentifier: String? = nil, certificate: String, sealedKeys: [SealedKey], allowExpired: Bool = false,
-        approval: String? = nil
+        merchantIdentifier: String? = nil, use: String? = nil, certificate: String? = nil, publicKey: String? = nil,
+        sealedKeys: [SealedKey], allowExpired: Bool = false, approval: String? = nil
     ) {
         self.merchantIdentifier = merchantIdentifier
+        self.use = use
         self.certificate = certificate
+        self.publicKey = publicKey
         self.sealedKeys = sealedKeys
         self.allowExpired = allowExpired
         self.approval = approval
     }
 
     public enum CodingKeys: CodingKey, CaseIterable {
-        case merchantIdentifier, certificate, sealedKeys, allowExpired, approval
+        case merchantIdentifier, use, certificate, publicKey, sealedKeys, allowExpired, approval
     }
 
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         approval = try members.decodeIfPresent(String.self, forKey: .approval)
         merchantIdentifier = try members.decodeIfPresent(String.self, forKey: .merchantIdentifier)
-        certificate = try members.decode(String.self, forKey: .certificate)
+        use = try members.decodeIfPresent(String.self, forKey: .use)
+        certificate = try members.decodeIfPresent(String.self, forKey: .certificate)
+        publicKey = try members.decodeIfPresent(String.self, forKey: .publicKey)
         allowExpired = try members.decodeIfPresent(Bool.self, forKey: .allowExpired) ?? false
         sealedKeys = try members.decode([SealedKey].self, forKey: .sealedKeys)
     }

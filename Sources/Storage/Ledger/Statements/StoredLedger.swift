@@ -98,7 +98,7 @@ extension StoredLedger {
                 WHERE claimed_at >= $1 GROUP BY public_key_hash
                 UNION ALL
                 SELECT public_key_hash, count(*), max(time) FROM audit_record
-                WHERE event = 'tls_signature' AND outcome = 'ok' AND time >= $1 GROUP BY public_key_hash
+                WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND time >= $1 GROUP BY public_key_hash
                 """, [.time(time)]
             ).reduce(into: [:]) { usage, row in
                 usage[try row.publicKeyHash(0)] = KeyUses(count: Int(try row.integer(1)), last: try row.date(2))
@@ -118,7 +118,7 @@ extension StoredLedger {
             return try !queries.run(
                 """
                 SELECT sequence FROM audit_record
-                WHERE event = 'tls_signature' AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2 LIMIT 1
+                WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2 LIMIT 1
                 """, [.bytes(key.bytes), .time(time)]
             ).isEmpty
         }

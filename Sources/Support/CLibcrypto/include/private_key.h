@@ -46,4 +46,10 @@ enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
 int clibcrypto_private_key_fits_certificate(
     const unsigned char *pkcs8, size_t pkcs8_count, const unsigned char *certificate, size_t certificate_count);
 
+/// Writes the SubjectPublicKeyInfo in DER (RFC 5280 §4.1) of a private key in the form that
+/// `clibcrypto_private_key_to_pkcs8` writes. `*public_key_count` is the capacity of `public_key`, and then the number of
+/// bytes written. Returns 1, or 0 if the key cannot be decoded or the capacity is too small.
+int clibcrypto_private_key_public_key(
+    const unsigned char *pkcs8, size_t pkcs8_count, unsigned char *public_key, size_t *public_key_count);
+
 #endif

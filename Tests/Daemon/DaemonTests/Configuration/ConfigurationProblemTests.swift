@@ -96,6 +96,12 @@ struct ConfigurationProblemTests {
             WrongSection("ledger:\n  timeout: 50ms", "7 ledger.timeout: is out of range; it must be from 100ms to 1m"),
             WrongSection("ledger:\n  timeout: 2m", "7 ledger.timeout: is out of range"),
             WrongSection("ledger:\n  timeout: off", "7 ledger.timeout: cannot be off"),
+            WrongSection("renewal:", "6 renewal: has no value"),
+            WrongSection("renewal: { issuer: a-b }", "6 renewal.key_id: is missing"),
+            WrongSection(
+                "renewal: { issuer: \"a b\", key_id: 2X9R4HXF34 }",
+                "6 renewal.issuer: must be 1 to 64 letters, digits and hyphens"),
+            WrongSection("renewal: { issuer: a, key_id: b, nodes: [c] }", "6 renewal.nodes: unknown key"),
             WrongSection("approvals:\n  people: 0", "7 approvals.people: must be 2 or 1"),
             WrongSection(
                 "approvals:\n  people: 3",

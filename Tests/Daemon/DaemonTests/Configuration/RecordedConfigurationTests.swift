@@ -150,13 +150,14 @@ struct RecordedConfigurationTests {
                   retain_records: 400d
                 access:
                   - { name: checkout, user: root, group: root, roles: [decrypt, admin], signing_time_window: 1m }
+                renewal: { issuer: 57246542-96fe-1a63-e053-0824d011072a, key_id: 2X9R4HXF34 }
 
                 """
         ).recordedValues
         let sections = [
             "listener": ListenerSettings.keys, "ledger": LedgerSettings.keys, "approvals": ApprovalSettings.keys,
             "trust": TrustSettings.keys, "log": LogSettings.keys, "tokens.primary": HSMTokenSettings.keys,
-            "access.1": AccessPolicy.ruleKeys,
+            "access.1": AccessPolicy.ruleKeys, "renewal": RenewalSettings.keys,
         ]
         for (section, keys) in sections {
             // No value is recorded under these keys. The URL is recorded in parts, and the HSM token's name is a part of

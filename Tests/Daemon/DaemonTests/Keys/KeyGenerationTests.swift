@@ -30,7 +30,7 @@ import WorkerProtocol
             catalogue: KeyCatalogue(
                 index: index, ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet),
             hsmTokens: [hsmToken], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
-            rule: TwoPersonRule(people: 1, expire: .seconds(60)), clock: clock)
+            rule: TwoPersonRule(people: 1, expire: .seconds(60)), renewal: nil, clock: clock)
     }
 
     private func generate() async -> Result<KeyAdministration.Generated, Refusal> {

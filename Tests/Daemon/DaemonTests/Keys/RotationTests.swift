@@ -322,7 +322,7 @@ private struct KeyMaker {
                 index: index, ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet),
             hsmTokens: names.map { SoftwareKeyToken($0, isServing: false) }, ledger: fixture.ledger,
             gate: fixture.gate, recorder: fixture.recorder, rule: TwoPersonRule(people: 1, expire: .seconds(60)),
-            clock: clock)
+            renewal: nil, clock: clock)
         let rotations = KeyRotations(administration: administration, arrivals: RefusedPaymentTokenCounts())
         #expect(try await rotations.rotations(of: "m").map(\.newKey?.fault) == [fault])
         await fixture.ledger.close()

@@ -28,6 +28,8 @@ public struct DaemonConfiguration: Sendable {
     public var database: DaemonDatabase?
     /// All rules under `access:`, each a YAML flow mapping. An empty list omits the setting.
     public var access: [String] = []
+    /// Lines under `renewal:`; an empty list omits the section.
+    public var renewal: [String] = []
     /// `log.level`.
     public var logLevel = "debug"
 
@@ -66,6 +68,7 @@ public struct DaemonConfiguration: Sendable {
         lines += ["approvals:"] + approvals.map { "  \($0)" }
         let rules = database == nil ? access : namedAccess
         if !rules.isEmpty { lines += ["access:"] + rules.map { "  - \($0)" } }
+        if !renewal.isEmpty { lines += ["renewal:"] + renewal.map { "  \($0)" } }
         lines += ["log: { level: \(logLevel), format: json }"]
         return lines.joined(separator: "\n") + "\n"
     }

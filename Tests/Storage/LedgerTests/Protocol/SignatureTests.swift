@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import Refusals
@@ -73,6 +74,35 @@ struct SignatureTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
     }
 
+    @Test("grants a service key's signature for its use only, and keeps one active service key for a key id")
+    func serviceKeys() async throws {
+        let fixture = try await fixture()
+        let service = LedgerFixture.hash(50)
+        func key(_ hash: PublicKeyHash, _ state: KeyState = .active) -> KeyRecord {
+            LedgerFixture.record(hash, state: state, merchant: "2X9R4HXF34", algorithm: .ec, use: .service)
+        }
+        func sign(_ hash: PublicKeyHash, as use: KeyUse) async throws -> SignatureVerdict {
+            try await fixture.ledger.record(
+                SignatureUse(publicKeyHash: hash, use: use, at: LedgerFixture.noon), recording: Self.record(hash)
+            ).verdict
+        }
+        try await fixture.ledger.store(key(service))
+        #expect(try await fixture.ledger.keyRecord(service)?.use == .service)
+        #expect(try await sign(service, as: .service) == .granted)
+        #expect(try await sign(service, as: .identity) == .keyNotActive)
+        #expect(try await sign(Self.identity, as: .service) == .keyNotActive)
+        #expect(try await sign(fixture.key, as: .processing) == .keyNotActive)
+        #expect(try await fixture.ledger.release(fixture.request(1, key: service)) == .keyNotActive)
+
+        let second = LedgerFixture.hash(51)
+        await #expect(throws: LedgerFailure.conflict(.tooManyActive(.service))) {
+            try await fixture.ledger.store(key(second))
+        }
+        try await fixture.ledger.store(key(service, .suspended))
+        #expect(try await sign(service, as: .service) == .keyNotActive)
+        try await fixture.ledger.store(key(second))
+    }
+
     @Test("never changes a key's use")
     func useIsForEver() async throws {
         let fixture = try await fixture()
@@ -132,7 +162,9 @@ struct SignatureTests {
         try await fixture.ledger.store(key(41))
         try await fixture.ledger.store(key(42))
         try await fixture.ledger.store(key(43, .preActivation))
-        await #expect(throws: LedgerFailure.conflict(.tooManyIdentities)) { try await fixture.ledger.store(key(43)) }
+        await #expect(throws: LedgerFailure.conflict(.tooManyActive(.identity))) {
+            try await fixture.ledger.store(key(43))
+        }
         try await fixture.ledger.store(key(44, merchant: "merchant.com.example.other"))
         // An active key may be stored again. A deactivated key does not count towards the limit, so another key can be
         // stored.

@@ -7,6 +7,11 @@ import Foundation
 import KeyFiles
 import KeySealing
 
+/// The use of a key that has no certificate to state it.
+enum ImportUse: String, ExpressibleByArgument, CaseIterable {
+    case service
+}
+
 struct KeyImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
@@ -17,6 +22,7 @@ struct KeyImportCommand: AsyncParsableCommand {
                                    [--approval <id>]
                                    [--output <table|json>] [--socket <path>]
             paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
+            paytokenctl key import --use service --private-key <file> [--token <name>]... …
             """,
         discussion: """
             The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate as \
@@ -40,11 +46,23 @@ struct KeyImportCommand: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --approval 0a1b2c3d4e5f6071
 
+            With --use service it imports the team's key for Apple's App Store Connect API, the file AuthKey_….p8, under \
+            the key id that the daemon's configuration names (renewal.key_id). Such a key has no certificate. Whoever can \
+            use it has the whole role of the key at Apple, so destroy the file afterwards.
+
+              paytokenctl key import --use service --private-key AuthKey_2X9R4HXF34.p8
+
             Keep the file with the key offline, or destroy it, once the key is in the HSM token and its backup.
             """)
 
     @Option(
-        help: ArgumentHelp("The merchant's private key; others must not be able to read the file.", valueName: "file"),
+        help: ArgumentHelp(
+            "service for the key of Apple's App Store Connect API; leave it out for a merchant's key.",
+            valueName: "service"))
+    var use: ImportUse?
+
+    @Option(
+        help: ArgumentHelp("The private key; others must not be able to read the file.", valueName: "file"),
         completion: .file())
     var privateKey: String?
 
@@ -85,7 +103,14 @@ struct KeyImportCommand: AsyncParsableCommand {
     @OptionGroup var change: ChangeOptions
 
     func validate() throws {
-        if pkcs12 != nil {
+        if use == .service {
+            guard pkcs12 == nil, certificate == nil, merchantIdentifier == nil, !allowExpired else {
+                throw ValidationError(
+                    "A service key has neither certificate nor merchant: give --private-key and no --pkcs12, --certificate, "
+                        + "--merchant-identifier or --allow-expired.")
+            }
+            guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
+        } else if pkcs12 != nil {
             guard privateKey == nil else { throw ValidationError("Give --private-key or --pkcs12, not both.") }
         } else {
             guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
@@ -98,22 +123,46 @@ struct KeyImportCommand: AsyncParsableCommand {
         // This process's memory will contain a private key.
         _ = paytokend_forbid_dumps()
         // Check the files before the first request to the daemon, so that a wrong file has no effect there.
+        if use == .service { return try await importServiceKey() }
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
+        let sealedKeys = try await sealedKeys(files.privateKey, authenticating: files.certificate.der)
+        try await post(
+            KeyImportRequest(
+                merchantIdentifier: merchantIdentifier, certificate: Base64.encode(files.certificate.der),
+                sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval))
+    }
+
+    private func importServiceKey() async throws {
+        let file = try PrivateKeyFile(path: privateKey ?? "", passwordFile: passwordFile)
+        guard file.algorithm == .ec, let publicKey = file.subjectPublicKeyInfo() else {
+            throw CommandFailure(
+                .unreadable, "\(privateKey ?? "") is not an EC key on P-256, as Apple's API keys are.")
+        }
+        let sealedKeys = try await sealedKeys(file, authenticating: publicKey)
+        try await post(
+            KeyImportRequest(
+                use: use?.rawValue, publicKey: Base64.encode(publicKey), sealedKeys: sealedKeys, approval: approval))
+    }
+
+    /// Seals the private key for each HSM token that is to hold it.
+    private func sealedKeys(
+        _ key: borrowing PrivateKeyFile, authenticating associatedData: [UInt8]
+    ) async throws -> [KeyImportRequest.SealedKey] {
         let status = try await change.socket.connection.trusted.send(.get("/v1/status"), for: StatusAnswer.self).answer
         // Get all recipients before a key is sealed, so that the import puts the key into every HSM token or into none.
         var sealedKeys: [KeyImportRequest.SealedKey] = []
         for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
-            let sealed = try seal(files.privateKey, files.certificate, to: importKey)
+            let sealed = try seal(key, authenticating: associatedData, to: importKey)
             sealedKeys.append(
                 KeyImportRequest.SealedKey(
                     token: name, encapsulatedKey: Base64.encode(sealed.encapsulatedKey),
                     sealedPrivateKey: Base64.encode(sealed.sealed)))
         }
+        return sealedKeys
+    }
 
-        let request = KeyImportRequest(
-            merchantIdentifier: merchantIdentifier, certificate: Base64.encode(files.certificate.der),
-            sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
+    private func post(_ request: KeyImportRequest) async throws {
         try await change.post(
             "/v1/keys/import", request, for: KeySummary.self, dryRunSays: "the key can be imported",
             whenPending: NextStep.repeatImport
@@ -129,10 +178,10 @@ struct KeyImportCommand: AsyncParsableCommand {
     }
 
     private func seal(
-        _ key: borrowing PrivateKeyFile, _ certificate: CertificateFile, to importKey: [UInt8]
+        _ key: borrowing PrivateKeyFile, authenticating associatedData: [UInt8], to importKey: [UInt8]
     ) throws -> SealedPrivateKey {
         do {
-            return try KeySealing.seal(privateKey: key.pkcs8, certificate: certificate.der, to: importKey)
+            return try KeySealing.seal(privateKey: key.pkcs8, authenticating: associatedData, to: importKey)
         } catch {
             throw CommandFailure(.defect, "internal_error: the private key could not be sealed (\(error)).")
         }
