@@ -139,17 +139,19 @@ let folders: [[Target]] = [
                 name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto]),
             /// A strict parser of the data that the key of a TLS client's certificate signs; Apple's session hosts.
             .target(name: "TLSHandshake", dependencies: ["Encodings"]),
+            /// The possible requests to Apple's App Store Connect API, and the JSON Web Tokens for them.
+            .target(name: "PortalRequests", dependencies: ["Encodings"]),
             /// A merchant key's algorithm and use, and the protection tiers.
             .target(name: "KeyTypes"),
             /// The frames between the daemon and its workers.
-            .target(name: "WorkerProtocol", dependencies: ["KeyTypes", "TLSHandshake"]),
+            .target(name: "WorkerProtocol", dependencies: ["KeyTypes", "PortalRequests", "TLSHandshake"]),
             /// The worker's operations on those frames: all that paytokend-hsm links.
             .target(
                 name: "HSMWorker",
                 dependencies: [
                     "Locks", "KeyTypes",
                     "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
-                    "TLSHandshake", "WorkerProtocol",
+                    "PortalRequests", "TLSHandshake", "WorkerProtocol",
                     crypto, cryptoExtras, asn1,
                 ]),
         ]),
@@ -276,7 +278,8 @@ let folders: [[Target]] = [
             .target(
                 name: "WorkerSupervision",
                 dependencies: [
-                    "Locks", "CLinux", "FairShares", "HostSystem", "KeyTypes", "PaymentToken", "ProductVersion",
+                    "Locks", "CLinux", "FairShares", "HostSystem", "KeyTypes", "PaymentToken", "PortalRequests",
+                    "ProductVersion",
                     "SecretMemory",
                     "TLSHandshake",
                     "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
@@ -288,7 +291,8 @@ let folders: [[Target]] = [
                     "Locks", "FairShares",
                     "KeyTypes",
                     "DatabaseSettings",
-                    "AccessControl", "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON",
+                    "AccessControl", "CLinux", "Encodings", "PortalRequests", "ProductVersion", "SecretMemory",
+                    "Refusals", "StrictJSON",
                     "TLSHandshake",
                     "WorkerProtocol",
                     "PaymentToken",
@@ -326,6 +330,14 @@ let folders: [[Target]] = [
                     nioHTTP1, nioSSL, logging, "ServerProgram", x509, asn1, crypto, nioTLS,
                 ],
                 exclude: ["openapi.json"]),
+            /// The requests to Apple's App Store Connect API that the daemon has permitted: a separate program that calls the daemon.
+            .target(
+                name: "Outbound",
+                dependencies: [
+                    "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "OutgoingConnections",
+                    "PortalRequests", "ProductVersion", "ServerProgram", "StrictJSON", "Telemetry", logging, nioCore,
+                    nioHTTP1, nioSSL,
+                ]),
         ]),
     folder(
         "Sources/Programs",
@@ -364,6 +376,10 @@ let folders: [[Target]] = [
                     "ProductVersion",
                     "SecretMemory", arguments,
                 ]),
+            /// The outbound program's command line.
+            .executableTarget(
+                name: "paytoken-outbound",
+                dependencies: ["CommandOutput", "DaemonAPI", "HostSystem", "Outbound", "ProductVersion", arguments]),
         ]),
     folder(
         "Tests/Equipment",
@@ -378,6 +394,8 @@ let folders: [[Target]] = [
                     "Locks", "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix,
                     nioHTTP1,
                 ]),
+            /// Plays the reading part of Apple's App Store Connect API.
+            .target(name: "PortalSimulator", dependencies: ["Locks", crypto, nioCore, nioPosix, nioSSL]),
             /// TokenForge's command line.
             .executableTarget(
                 name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments]),
@@ -435,14 +453,15 @@ let folders: [[Target]] = [
                 ]),
             .testTarget(
                 name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto]),
+            .testTarget(name: "PortalRequestsTests", dependencies: ["PortalRequests"]),
             .testTarget(
-                name: "WorkerProtocolTests", dependencies: ["WorkerProtocol", "TestSupport"]),
+                name: "WorkerProtocolTests", dependencies: ["PortalRequests", "WorkerProtocol", "TestSupport"]),
             .testTarget(
                 name: "HSMWorkerTests",
                 dependencies: [
                     "Locks", "KeyTypes",
                     "AuditChain", "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11",
-                    "ProductVersion",
+                    "PortalRequests", "ProductVersion",
                     "SecretMemory",
                     "StrictJSON", "TLSHandshake",
                     "WorkerProtocol", "TestSupport", "TokenForge", crypto, cryptoExtras,
@@ -463,7 +482,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "MerchantKeysTests",
                 dependencies: [
-                    "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport", "TokenForge",
+                    "KeyTypes", "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport",
+                    "TokenForge",
                     crypto,
                 ]),
             .testTarget(
@@ -535,7 +555,8 @@ let folders: [[Target]] = [
                     "KeyTypes",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
-                    "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SQLiteLedger",
+                    "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
+                    "SQLiteLedger",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                     nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
                 ]),
@@ -551,6 +572,11 @@ let folders: [[Target]] = [
                     "OutgoingConnections", "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport",
                     "TokenForge",
                     nioCore, nioHTTP1, nioPosix,
+                ]),
+            .testTarget(
+                name: "OutboundTests",
+                dependencies: [
+                    "ConfigurationFile", "DaemonAPI", "Outbound", "PortalRequests", "ServerProgram", "TestSupport",
                 ]),
             .testTarget(
                 name: "GatewayTests",
@@ -669,7 +695,7 @@ let folders: [[Target]] = [
                 dependencies: [
                     "Locks", "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm",
                     "paytokenctl",
-                    "paytoken-gateway", "processor-simulator", "token-forge",
+                    "paytoken-gateway", "paytoken-outbound", "PortalSimulator", "processor-simulator", "token-forge",
                     crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL, "Encodings",
                 ]),
         ]),
@@ -683,6 +709,7 @@ let package = Package(
         .executable(name: "paytokend-hsm", targets: ["paytokend-hsm"]),
         .executable(name: "paytokenctl", targets: ["paytokenctl"]),
         .executable(name: "paytoken-gateway", targets: ["paytoken-gateway"]),
+        .executable(name: "paytoken-outbound", targets: ["paytoken-outbound"]),
         // For tests, which load it by its path; not installed.
         .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
         .library(name: "HangingResolver", type: .dynamic, targets: ["HangingResolver"]),

@@ -254,7 +254,8 @@ def note_programs(programs, record):
     return False
 
 ALONE = {
-    "decrypt": "open payment tokens of these merchants", "session": "sign merchant sessions", "audit": "read the whole record",
+    "decrypt": "open payment tokens of these merchants", "session": "sign merchant sessions",
+    "portal-read": "have reads of Apple's certificate lists signed", "audit": "read the whole record",
     "admin": "make keys, import certificates, suspend and retire keys, rotate, back up the ledger, decide others' requests",
     "monitor": "see status, metrics and the list of keys"}
 

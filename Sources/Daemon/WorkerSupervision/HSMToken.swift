@@ -4,6 +4,7 @@ package import Logging
 package import NIOCore
 import NIOPosix
 package import PaymentToken
+package import PortalRequests
 package import WorkerProtocol
 
 /// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.
@@ -276,6 +277,9 @@ package struct HSMTokenSettings: Sendable, Equatable {
     /// The HSM's validation, such as a certificate of FIPS 140-3, as the operator states it for the record; empty for
     /// none. The daemon does not check it.
     package var validation: String
+    /// The names of the service key at Apple, for the JSON Web Tokens that the worker builds; nil if none is
+    /// configured.
+    package var portalKey: PortalKeyName?
 
     package init(
         name: String, module: String, uri: String, pinFile: String, sessions: Int, callTimeout: Duration,

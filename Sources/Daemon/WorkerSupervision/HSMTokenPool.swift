@@ -126,6 +126,23 @@ package final class HSMTokenPool: Sendable {
         return (signature, hsmToken.name)
     }
 
+    /// Has a JSON Web Token built and signed with a service key.
+    /// - Parameter holders: the names of the HSM tokens that show the key.
+    /// - Returns: the token in compact form (RFC 7515 §7.1), and the name of the HSM token that signed it.
+    package func sign(
+        _ signing: JWTSigning, heldBy holders: [String], for requester: Requester
+    ) async throws(WorkerFailure) -> (token: [UInt8], hsmToken: String) {
+        let hsmToken = next(among: holders, where: { _ in true }) ?? hsmTokenToWaitFor(among: holders)
+        let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
+        let token = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
+            () async throws(WorkerFailure) in
+            try await hsmToken.call(.signJWT(signing), terms: terms) {
+                if case .jsonWebToken(let token) = $0 { token } else { nil }
+            }
+        }
+        return (token, hsmToken.name)
+    }
+
     /// Returns the algorithms that all serving HSM tokens among these support now, in order of preference; an empty array
     /// if none serves.
     package func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {

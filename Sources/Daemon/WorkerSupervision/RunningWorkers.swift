@@ -131,7 +131,8 @@ final class RunningWorkers: Sendable {
             pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
             initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,
             callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
-            refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
+            refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls,
+            portalIssuer: settings.portalKey?.issuer ?? "", portalKeyId: settings.portalKey?.keyId ?? "")
         do throws(WorkerFailure) {
             guard case .opened(let description) = try await ask(.open(opening), number) else {
                 throw WorkerFailure(.protocolViolation, "The worker's answer does not match the request.")

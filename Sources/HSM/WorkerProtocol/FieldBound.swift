@@ -37,6 +37,8 @@ public enum FieldBound {
     public static let tlsInput = 32 * 1024
     /// A certificate request's signature; RSA-2048 has the longest, 256 bytes.
     static let requestSignature = 256
+    /// A JSON Web Token in compact form; a scope with the longest merchant identifier makes about 1,000 bytes.
+    static let jsonWebToken = 4096
     /// The longest key that KeySealing seals, 8 KiB, and the bytes that sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 

@@ -27,12 +27,16 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
     public var refusedLogins: String = ""
     /// Names of system calls that the worker gives up before it loads the library; empty for none.
     public var deniedSystemCalls: [String] = []
+    /// The issuer and the identifier of the key of Apple's API, which become a JSON Web Token's `iss` and `kid`. Empty
+    /// if the configuration names no such key: the worker then signs no JSON Web Token.
+    public var portalIssuer: String = ""
+    public var portalKeyId: String = ""
 
     public init(
         protocolVersion: UInt16 = WorkerProtocolVersion.current, programVersion: String, modulePath: String,
         tokenURI: String, pinFile: String, sessions: UInt16, initializationString: String,
         allowExtractableSecret: Bool, callTimeout: UInt32 = 10_000, refusedLogins: String = "",
-        deniedSystemCalls: [String] = []
+        deniedSystemCalls: [String] = [], portalIssuer: String = "", portalKeyId: String = ""
     ) {
         self.protocolVersion = protocolVersion
         self.programVersion = programVersion
@@ -45,6 +49,8 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
         self.callTimeout = callTimeout
         self.refusedLogins = refusedLogins
         self.deniedSystemCalls = deniedSystemCalls
+        self.portalIssuer = portalIssuer
+        self.portalKeyId = portalKeyId
     }
 
     init() {}
@@ -64,6 +70,8 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
             (coder, name) throws(FrameError) in
             try coder.text(&name, atMost: FieldBound.name)
         }
+        try coder.text(&portalIssuer, atMost: FieldBound.name)
+        try coder.text(&portalKeyId, atMost: FieldBound.name)
     }
 }
 

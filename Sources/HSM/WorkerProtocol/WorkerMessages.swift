@@ -56,6 +56,8 @@ public enum WorkerRequest: Sendable, Equatable {
     case signRequest(RequestSigning)
     /// Signs a TLS handshake with an identity key.
     case signTLS(TLSSigning)
+    /// Builds and signs a JSON Web Token for Apple's API with a service key.
+    case signJWT(JWTSigning)
 }
 
 /// The properties of a kind of request, apart from its fields.
@@ -116,6 +118,7 @@ extension WorkerRequest {
             WorkerOperation(19, "read_attributes", isRepeatable: true, atLeast: .seconds(30))
         // A second attempt would count only the pairs that the first one left.
         case .removeTestKeys: WorkerOperation(20, "remove_test_keys", isRepeatable: false, atLeast: .seconds(30))
+        case .signJWT: WorkerOperation(21, "sign_jwt", isRepeatable: true)
         }
     }
 
@@ -144,6 +147,7 @@ extension WorkerRequest {
         case .generateKey(let generation): self = .generateKey(try coder.coded(generation))
         case .signRequest(let signing): self = .signRequest(try coder.coded(signing))
         case .signTLS(let signing): self = .signTLS(try coder.coded(signing))
+        case .signJWT(let signing): self = .signJWT(try coder.coded(signing))
         }
     }
 
@@ -156,6 +160,7 @@ extension WorkerRequest {
             .destroyKey(publicKeyHash: []), .removeTestKeys, .probe, .listAuditKeys, .createAuditKey(identifier: []),
             .signCheckpoint(CheckpointSigning()), .listHeads, .rememberHead(HeadToRemember()),
             .generateKey(KeyGeneration()), .signRequest(RequestSigning()), .signTLS(TLSSigning()),
+            .signJWT(JWTSigning()),
         ].map { (request: WorkerRequest) in (request.operation.type, request) })
 
     /// The request as one frame with its length prefix.
@@ -207,6 +212,8 @@ public enum WorkerAnswer: Sendable, Equatable {
     case requestSignature([UInt8])
     /// A TLS handshake's signature, as long as the modulus.
     case tlsSignature([UInt8])
+    /// A JSON Web Token in compact form (RFC 7515 §7.1), whose signature was verified.
+    case jsonWebToken([UInt8])
     /// The number of stored test pairs that were removed.
     case removedTestKeys(UInt32)
     case failed(WorkerFailure)
@@ -231,6 +238,7 @@ extension WorkerAnswer {
         case .tlsSignature: 77
         case .keyAttributes: 78
         case .removedTestKeys: 79
+        case .jsonWebToken: 80
         }
     }
 
@@ -267,6 +275,8 @@ extension WorkerAnswer {
             self = .requestSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
         case .tlsSignature(let signature):
             self = .tlsSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
+        case .jsonWebToken(let token):
+            self = .jsonWebToken(try coder.coded(token, atMost: FieldBound.jsonWebToken))
         case .removedTestKeys(var count):
             try coder.integer(&count)
             self = .removedTestKeys(count)
@@ -279,7 +289,7 @@ extension WorkerAnswer {
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
             .auditKeys([]), .auditKey(AuditKeyDescription()), .signature([]), .heads([]),
             .generatedKey(KeyDescription()), .requestSignature([]), .tlsSignature([]), .keyAttributes([]),
-            .removedTestKeys(0),
+            .removedTestKeys(0), .jsonWebToken([]),
             .failed(WorkerFailure(.hsmTokenUnavailable, "")),
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 

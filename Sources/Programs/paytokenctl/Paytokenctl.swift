@@ -133,6 +133,7 @@ struct RotateCommand: ParsableCommand {
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
+            RotateCheckCommand.self,
         ])
 }
 

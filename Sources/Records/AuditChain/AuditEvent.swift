@@ -11,6 +11,9 @@ public enum AuditEvent: Sendable, Equatable {
     /// A request to `POST /v1/tls-signatures`. The record contains only the SHA-256 of the signed bytes and of the
     /// reference.
     case tlsSignature(TLSSignatureDetails)
+    /// A JSON Web Token for Apple's API was signed, or its signature was requested. The record does not contain the
+    /// token.
+    case jwtSignature(JWTSignatureDetails)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
     /// Refused requests of one uid within one minute, counted in one record instead of being recorded individually.
@@ -110,6 +113,7 @@ public enum AuditEvent: Sendable, Equatable {
         case decrypt
         case verify
         case tlsSignature = "tls_signature"
+        case jwtSignature = "jwt_signature"
         case request
         case refusals
         case start
@@ -158,6 +162,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .decrypt: .decrypt
         case .verify: .verify
         case .tlsSignature: .tlsSignature
+        case .jwtSignature: .jwtSignature
         case .request: .request
         case .refusals: .refusals
         case .start: .start
@@ -226,6 +231,10 @@ extension AuditEvent {
             writer.member("algorithm", details.algorithm?.text)
             writer.member("inputSha256", details.input?.hex)
             writer.member("reference", details.reference?.hex)
+        case .jwtSignature(let details):
+            writer.member("access", details.access.rawValue)
+            writer.member("request", details.request.text)
+            writer.member("keyId", details.keyId.text)
         case .refusals(let summary):
             writer.member("since", summary.since.text)
             writer.member("count", summary.total)
@@ -362,5 +371,26 @@ public struct TLSSignatureDetails: Sendable, Equatable {
         self.algorithm = algorithm
         self.input = input
         self.reference = reference
+    }
+}
+
+/// A JSON Web Token for Apple's App Store Connect API that a service key signed, or the request for one.
+public struct JWTSignatureDetails: Sendable, Equatable {
+    /// The rights that the token gives. The raw values are part of the public contract.
+    public enum Access: String, Sendable, CaseIterable {
+        /// The token's `scope` names one request that reads.
+        case read
+    }
+
+    public var access: Access
+    /// The request that the token permits, as its `scope` names it.
+    public var request: AuditText
+    /// The key's identifier at Apple, the token's `kid`.
+    public var keyId: AuditText
+
+    public init(access: Access, request: AuditText, keyId: AuditText) {
+        self.access = access
+        self.request = request
+        self.keyId = keyId
     }
 }

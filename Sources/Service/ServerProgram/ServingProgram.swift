@@ -1,8 +1,12 @@
-// The common parts of the programs that serve HTTP, `paytokend` and `paytoken-gateway`: ServingProgram.swift
-// the program's life, from the configuration file to the exit status LiveConfiguration.swift      the configuration in
-// force, and SIGHUP Router.swift                 from a request's head to the route that answers it; refusals and their
-// answers RequestLog.swift             one line and one count for each request A program adds the parts that it opens,
-// its routes, the rights that they need, and the parts that a reload replaces.
+// The common parts of the programs that run until a signal ends them, `paytokend`, `paytoken-gateway` and, without a
+// socket of its own, `paytoken-outbound`:
+//
+//   ServingProgram.swift      the program's life, from the configuration file to the exit status
+//   LiveConfiguration.swift   the configuration in force, and SIGHUP
+//   Router.swift              from a request's head to the route that answers it; refusals and their answers
+//   RequestLog.swift          one line and one count for each request
+//
+// A program adds the parts that it opens, its routes, the rights that they need, and the parts that a reload replaces.
 
 package import DaemonAPI
 import Foundation
@@ -13,7 +17,7 @@ import NIOPosix
 import Telemetry
 import UnixSignals
 
-/// A program that serves until a signal ends it.
+/// A program that runs until a signal ends it.
 package protocol ServingProgram: Sendable {
     associatedtype Parts: ReloadableParts
     /// The program's name, in messages and the log.
@@ -24,7 +28,8 @@ package protocol ServingProgram: Sendable {
     static var firstStatus: String { get }
 
     var parts: Parts { get }
-    var listener: Listener { get }
+    /// The socket that the watchdog of the service manager checks; nil if the program listens on none.
+    var watchedSocket: WatchedSocket? { get }
     /// Waits for a failure that must stop the program, and returns it. Returns nil if no such failure can happen.
     func failure() async -> StartFailure?
     /// Accepts no more connections, finishes the requests under way, and closes everything.
@@ -108,7 +113,7 @@ extension ServingProgram {
         let program = try await start(configuration, ProgramStart(inherited: inherited, logger: logger))
         let service = ServiceNotification(logger: logger)
         service.notify(.ready, .status(firstStatus))
-        let watchdog = program.listener.watchedSocket.flatMap {
+        let watchdog = program.watchedSocket.flatMap {
             ServiceWatchdog.start(service, asking: $0, group: MultiThreadedEventLoopGroup.singleton)
         }
         let status = program.parts.status(of: service)

@@ -96,8 +96,8 @@ import WorkerProtocol
         let frame = try #require(try Samples.frame(try WorkerRequest.open(opening).encoded(identifier: 1)))
         for (count, error): (UInt8, FrameError) in [(65, .fieldTooLong), (64, .truncated)] {
             var changed = frame
-            // The list's count is the last field.
-            changed.fields = frame.fields.dropLast(2) + [0, count]
+            // The list's count precedes two empty texts, each with a length of four bytes.
+            changed.fields = frame.fields.dropLast(10) + [0, count]
             #expect(throws: error) { try WorkerRequest(changed) }
         }
     }

@@ -1,3 +1,4 @@
+import PortalRequests
 import WorkerProtocol
 
 /// A value for each kind of frame. Every field differs from its default.
@@ -8,7 +9,8 @@ enum Samples {
                 protocolVersion: 0x0102, programVersion: "1.2.3", modulePath: "/usr/lib/module.so",
                 tokenURI: "pkcs11:token=prüfung", pinFile: "/etc/pin", sessions: 258,
                 initializationString: "configdir='sql:/x'", allowExtractableSecret: true, callTimeout: 0x0102_0304,
-                refusedLogins: "/var/lib/refused", deniedSystemCalls: ["execve", "connect"])),
+                refusedLogins: "/var/lib/refused", deniedSystemCalls: ["execve", "connect"], portalIssuer: "57246542",
+                portalKeyId: "2X9R4HXF34")),
         .listKeys,
         .listMoreKeys(listing: 0x0102_0304_0506_0708),
         .describeKey(publicKeyHash: octets(32, from: 40)),
@@ -46,6 +48,11 @@ enum Samples {
         .signRequest(RequestSigning(publicKeyHash: octets(32, from: 25), information: octets(600, from: 26))),
         .signTLS(
             TLSSigning(publicKeyHash: octets(32, from: 40), algorithm: .pkcs1SHA256, input: octets(1700, from: 41))),
+        .signJWT(
+            JWTSigning(
+                publicKeyHash: octets(32, from: 42),
+                request: PortalRequest(.listCertificates, of: PortalName("A1B2C3D4E5")!),
+                scope: .unversioned)),
         .destroyKey(publicKeyHash: octets(32, from: 51)),
     ]
 
@@ -108,6 +115,7 @@ enum Samples {
                 subjectPublicKeyInfo: octets(91, from: 38), certificates: [], isProtected: true, inconsistency: nil)),
         .requestSignature(octets(256, from: 39)),
         .tlsSignature(octets(256, from: 42)),
+        .jsonWebToken(octets(600, from: 43)),
         .removedTestKeys(0x0102_0304),
         .heads([]),
         .heads([octets(400, from: 35), octets(1, from: 36)]),

@@ -33,6 +33,12 @@ struct AuditEventTests {
                 #","algorithm":"rsa_pss_rsae_sha256","inputSha256":"\#(hex)","reference":"\#(hex)""#
             ),
             (.tlsSignature(TLSSignatureDetails()), "tls_signature", ""),
+            (
+                .jwtSignature(
+                    JWTSignatureDetails(
+                        access: .read, request: AuditText("GET /v1/merchantIds"), keyId: AuditText("2X9R4HXF34"))),
+                "jwt_signature", #","access":"read","request":"GET /v1/merchantIds","keyId":"2X9R4HXF34""#
+            ),
             (.request, "request", ""),
             (
                 .refusals(RefusalSummary(since: time, counts: [.overloaded: 3, .forbidden: 12, .notFound: 0])!),

@@ -42,6 +42,9 @@ struct AccessPolicy: Sendable, Equatable {
         rules.first(matching: peer, overflow: overflow)
     }
 
+    /// True if a rule gives the role decrypt: this host serves payments.
+    var permitsDecryption: Bool { rules.contains { $0.roles.contains(.decrypt) } }
+
     /// Returns true if a rule with this name gives the role. The roles of a caller on another host can be checked only
     /// by the name of its rule, since uids and groups differ between hosts.
     func gives(_ role: Role, toName name: String) -> Bool {
@@ -76,11 +79,13 @@ enum Role: String, CaseIterable, Sendable {
     case decrypt
     /// Sign TLS handshakes with merchants' identity keys.
     case session
+    /// Have JSON Web Tokens for reading Apple's API signed, and report the answers (paytoken-outbound).
+    case portalRead = "portal-read"
     /// Read the metrics and the status; list and show keys.
     case monitor
     /// Read and export the key-usage record; implies `monitor`.
     case audit
-    /// All operations except those of `decrypt` and `session`; implies `monitor`.
+    /// All operations except those of `decrypt`, `session` and `portal-read`; implies `monitor`.
     case admin
 }
 

@@ -12,8 +12,9 @@ import WorkerSupervision
 /// checked while another configuration is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
-/// HSMTokenSection, RenewalSettings, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
-/// ``ConfigurationReader``. ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
+/// HSMTokenSection, RenewalSettings, TrustSettings. They read their keys through ``ConfigurationSection``, which
+/// reports to one ``ConfigurationReader``. ConfigurationValues.swift has the kinds of values. Start reading at
+/// ``read(_:_:)``.
 ///
 /// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
 /// in the sample configuration.
@@ -72,6 +73,7 @@ extension Configuration: ServerConfiguration {
         // can read the directory.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
+            hsmTokens[index].portalKey = renewal?.key
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"
         }
         return Configuration(

@@ -22,7 +22,7 @@ extension Configuration {
         listener.write(into: &values)
         log.write(into: &values)
         if let renewal {
-            values.set("renewal.issuer", ConfigurationValue(renewal.issuer))
+            values.set("renewal.issuer", ConfigurationValue(renewal.key.issuer))
             values.set("renewal.key_id", ConfigurationValue(renewal.keyId))
         }
         for (place, hsmToken) in hsmTokens.enumerated() {

@@ -1,11 +1,12 @@
 import ConfigurationFile
+import PortalRequests
 
 /// The section `renewal`: the team's key for Apple's App Store Connect API.
 struct RenewalSettings: Sendable, Equatable {
-    /// The team's issuer identifier, a JSON Web Token's claim `iss`.
-    var issuer: String
-    /// The key's identifier at Apple, a JSON Web Token's header member `kid`. The ledger records a service key under it.
-    var keyId: String
+    /// The team's issuer and the key's identifier at Apple. The ledger records a service key under the identifier.
+    var key: PortalKeyName
+
+    var keyId: String { key.keyId }
 }
 
 extension RenewalSettings {
@@ -20,26 +21,15 @@ extension RenewalSettings {
             return nil
         }
         let section = root.section("renewal", keys: Self.keys)
-        guard let issuer = Self.identifier("issuer", section), let keyId = Self.identifier("key_id", section) else {
-            return nil
-        }
-        self.init(issuer: issuer, keyId: keyId)
-    }
-
-    private static func identifier(_ name: String, _ section: ConfigurationSection) -> String? {
-        guard let text = section.text(name) else {
+        for name in Self.keys where section.text(name) == nil {
             section.problem(name, "is missing; App Store Connect shows it under Users and Access, Integrations")
+        }
+        guard let issuer = section.text("issuer"), let keyId = section.text("key_id") else { return nil }
+        guard let key = PortalKeyName(issuer: issuer, keyId: keyId) else {
+            let isIssuer = PortalKeyName(issuer: issuer, keyId: "A") == nil
+            section.problem(isIssuer ? "issuer" : "key_id", "must be 1 to 64 letters, digits and hyphens")
             return nil
         }
-        let isIdentifier = text.utf8.allSatisfy { byte in
-            UInt8(ascii: "-") == byte
-                || Character(UnicodeScalar(byte)).isASCII
-                    && (Character(UnicodeScalar(byte)).isLetter || Character(UnicodeScalar(byte)).isNumber)
-        }
-        guard (1...64).contains(text.utf8.count), isIdentifier else {
-            section.problem(name, "must be 1 to 64 letters, digits and hyphens")
-            return nil
-        }
-        return text
+        self.init(key: key)
     }
 }

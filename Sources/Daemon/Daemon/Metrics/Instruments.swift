@@ -107,9 +107,14 @@ struct Instruments: Sendable {
 
     /// Sets the metric of insecure settings: one time series for each insecure setting in force, and none for any other
     /// setting.
-    func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
+    /// - Parameter keys: the insecure settings that depend on the keys in the HSM tokens.
+    func show(
+        warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = [], keys: [String] = []
+    ) {
         insecureSettings.replaceAll(
-            (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
+            (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue) + keys).map {
+                ([$0], 1)
+            })
     }
 
     /// Creates the time series that alerts use, with the value 0 at the daemon's start. Prometheus' `increase` ignores

@@ -41,7 +41,7 @@ struct UsageRecorder: AuditReadRecording {
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
             protection: facts.protection, hsmToken: facts.hsmToken,
             hsmWasNotReached: outcome.leavesUseOpen && !facts.mayHaveReachedHSM
-                && [.decrypt, .tlsSignature].contains(facts.event.name),
+                && [.decrypt, .tlsSignature, .jwtSignature].contains(facts.event.name),
             trace: facts.trace)
     }
 

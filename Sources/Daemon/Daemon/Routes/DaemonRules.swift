@@ -83,8 +83,11 @@ struct DaemonRules: RouterRules {
         _ answer: EndpointAnswer, role: Role?, _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
     ) -> HTTPAnswer {
         guard case .stream(var stream) = answer.http.body else {
-            // Health checks and scrapes arrive every few seconds, so they are logged as routine.
-            log.finish(entry, answer: answer, isRoutine: !entry.endpoint.hasPrefix("/v1/"))
+            // Health checks, scrapes and the outbound program's questions arrive every few seconds, so they are logged
+            // as routine.
+            log.finish(
+                entry, answer: answer,
+                isRoutine: !entry.endpoint.hasPrefix("/v1/") || entry.endpoint == PortalRoutes.workPath)
             return answer.http
         }
         var begun = entry

@@ -88,7 +88,9 @@ struct MonitoringRoutes: Sendable {
     /// Sets the metrics of insecure settings and of the node lease's age. An SQLite ledger has no lease, so the metric
     /// of the age then has no time series.
     private func showDatabase() {
-        instruments.show(warnings: live.warnings, ledger: ledger.insecureSettings)
+        instruments.show(
+            warnings: live.warnings, ledger: ledger.insecureSettings,
+            keys: portalKeyPlace.warning == nil ? [] : [PortalKeyPlace.setting])
         guard let lease = ledger.lease else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
         instruments.nodeLeaseAgeSeconds.set(to: lease.age.inSeconds)
     }
@@ -186,8 +188,11 @@ struct MonitoringRoutes: Sendable {
                 warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
                     + databaseWarnings + (server?.warnings ?? []) + recordCheck.warnings + (archiving?.warnings ?? [])
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
-                    + ExpiryWarnings.of(index.entries, now: clock.now())))
+                    + ExpiryWarnings.of(index.entries, now: clock.now())
+                    + [portalKeyPlace.warning].compactMap(\.self)))
     }
+
+    private var portalKeyPlace: PortalKeyPlace { PortalKeyPlace(index.entries, live.policies.current.access) }
 
     /// The insecure settings of the database server. Insecure settings of the configuration are left out, since the
     /// warnings list them with their line in the file.

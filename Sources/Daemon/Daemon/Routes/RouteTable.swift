@@ -24,6 +24,7 @@ struct RouteTable: Sendable {
     let reload: ReloadRoute
     let tokenUses: TokenUseRoutes
     let testKeys: TestKeyRoute
+    let portal: PortalRoutes
 
     /// Returns the table's rows, one for each method of each path.
     /// - Parameter bodyLimit: the value of `listener.max_request_bytes`.
@@ -32,6 +33,7 @@ struct RouteTable: Sendable {
             + Self.monitoring(monitoring)
             + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
             + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
+            + Self.portal(portal)
             + [
                 Endpoint(
                     "GET", "/v1/tokens/{token}/uses", on: [.admin], role: .audit, query: TokenUseRoutes.parameters,
@@ -49,6 +51,8 @@ struct RouteTable: Sendable {
     private static let smallBodyLimit = 4096
     /// The limit in bytes for a body with the last sequence of each of 64 nodes.
     private static let reportBodyLimit = 16_384
+    /// The limit in bytes for a body with 200 certificates in base64.
+    private static let portalReportLimit = 1 << 20
     /// The limit in bytes for a body with one certificate in base64.
     private static let oneCertificate = 65_536
 
@@ -164,6 +168,24 @@ struct RouteTable: Sendable {
                 "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
                 dryRun: .offered,
                 respond: ledger.acceptClock),
+        ]
+    }
+
+    /// Returns the rows for Apple's App Store Connect API: requested by people, made by the outbound program.
+    static func portal(_ portal: PortalRoutes) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/portal/checks", on: [.admin], role: .audit, bodyLimit: smallBodyLimit,
+                respond: portal.check),
+            Endpoint(
+                "GET", "/v1/portal/certificates", on: [.admin], role: .monitor, query: ["merchantIdentifier"],
+                respond: portal.certificates),
+            Endpoint(
+                "POST", PortalRoutes.workPath, on: [.payments], role: .portalRead, bodyLimit: smallBodyLimit,
+                respond: portal.work),
+            Endpoint(
+                "POST", PortalRoutes.workPath + "/{id}", on: [.payments], role: .portalRead,
+                bodyLimit: portalReportLimit, respond: portal.report),
         ]
     }
 

@@ -189,7 +189,12 @@ struct Assembly: Sendable {
             reload: ReloadRoute(reload: reload),
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger),
-            testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder))
+            testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder),
+            portal: PortalRoutes(
+                reads: PortalReads(),
+                signer: configuration.renewal.map {
+                    JWTSigner(keys: index, hsm: hsmTokens, renewal: $0, commit: commit, clock: clock)
+                }, keys: index, access: { [policies = live.policies] in policies.current.access }, clock: clock))
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),

@@ -17,6 +17,7 @@ struct ServingDaemon: ServingProgram {
 
     let parts: Assembly
     let listener: Listener
+    var watchedSocket: WatchedSocket? { listener.watchedSocket }
     /// True if the daemon keeps running with a ledger that is not the one that the HSM token remembers.
     private let awaitsRestore: Bool
     /// The task that seals the record. At a stop it continues longer than the other tasks, until the last record is

@@ -32,6 +32,7 @@ struct ServingGateway: ServingProgram {
 
     let parts: GatewayAssembly
     let listener: Listener
+    var watchedSocket: WatchedSocket? { listener.watchedSocket }
     private let sessions: MerchantSessions
     private let payments: PaymentService?
     private let paytokend: PaytokendCalls

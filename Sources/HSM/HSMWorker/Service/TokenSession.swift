@@ -135,6 +135,8 @@ final class TokenSession: Sendable {
         case .signRequest(let signing):
             return .requestSignature(
                 try hsmToken.exclusively { () throws(WorkerFailure) in try hsmToken.sign(signing, in: &session) })
+        case .signJWT(let signing):
+            return .jsonWebToken(try hsmToken.sign(signing, in: &session, &deadline))
         case .listAuditKeys:
             return .auditKeys(try hsmToken.auditKeys(in: &session))
         case .createAuditKey(let identifier):

@@ -17,6 +17,7 @@ struct AccessRules: Hashable {
             var acts: [String] = []
             if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
             if roles.contains("session") { acts.append("sign merchant sessions") }
+            if roles.contains("portal-read") { acts.append("have reads of Apple's certificate lists signed") }
             if roles.contains("audit") { acts.append("read the whole record") }
             if roles.contains("admin") {
                 acts.append(

@@ -167,7 +167,7 @@ public struct Reconciliation: Sendable {
     private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
-        case .decrypt, .tlsSignature:
+        case .decrypt, .tlsSignature, .jwtSignature:
             // These records name the HSM token only if it has responded.
             if entry.hsmToken != nil { return (1, 1) }
             return entry.leavesUseOpen ? (0, 1) : nil

@@ -26,9 +26,11 @@ struct RecordedConfigurationTests {
         let values = try fixture.load(ConfigurationFixture.minimum).recordedValues
         let me = String(geteuid())
         let expected = [
-            "access.1.user": "root", "access.1.uid": "0", "access.1.roles": "decrypt, session, monitor, audit, admin",
+            "access.1.user": "root", "access.1.uid": "0",
+            "access.1.roles": "decrypt, session, portal-read, monitor, audit, admin",
             "access.1.merchants": "*", "access.1.require_expected": "",
-            "access.2.user": me, "access.2.uid": me, "access.2.roles": "decrypt, session, monitor, audit, admin",
+            "access.2.user": me, "access.2.uid": me,
+            "access.2.roles": "decrypt, session, portal-read, monitor, audit, admin",
             "access.2.merchants": "*", "access.2.require_expected": "",
             "approvals.people": "2", "approvals.expire": "1d",
             "ledger.engine": "sqlite", "ledger.path": "/var/lib/paytokend/ledger.sqlite",

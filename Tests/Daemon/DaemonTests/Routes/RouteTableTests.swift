@@ -24,7 +24,7 @@ struct RouteTableTests {
                 ledger: { url: "sqlite:\(fixture.directory.path("ledger.sqlite"))", node: node-1 }
                 approvals: { people: 1 }
                 access:
-                  - { user: "\(geteuid())", roles: [decrypt, session, monitor, audit, admin] }
+                  - { user: "\(geteuid())", roles: [decrypt, session, portal-read, monitor, audit, admin] }
 
                 """)
         assembly = try await Assembly.make(configuration, logger: ListenerFixture.quiet)

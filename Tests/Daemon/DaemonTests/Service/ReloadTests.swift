@@ -98,7 +98,7 @@ struct ReloadTests {
         var entries = try await recorded()
         #expect(entries.map(\.event) == ["configuration_load", "configuration_values"])
         #expect(entries[1].sequence == entries[0].sequence + 1)
-        #expect(value("access.1.roles", entries[1]) == "decrypt, session, monitor, audit, admin")
+        #expect(value("access.1.roles", entries[1]) == "decrypt, session, portal-read, monitor, audit, admin")
         #expect(value("ledger.path", entries[1]) == fixture.directory.path("ledger.sqlite"))
 
         var last = try #require(entries.last?.sequence)

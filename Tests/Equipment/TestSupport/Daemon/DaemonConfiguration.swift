@@ -77,7 +77,7 @@ public struct DaemonConfiguration: Sendable {
 extension DaemonConfiguration {
     /// The rules of ``access``, or the daemon's implicit rules if it is empty. Each has a name.
     private var namedAccess: [String] {
-        let roles = "roles: [decrypt, session, monitor, audit, admin]"
+        let roles = "roles: [decrypt, session, portal-read, monitor, audit, admin]"
         let rules =
             access.isEmpty ? Set([geteuid(), 0]).sorted().map { "{ user: \"\($0)\", \(roles) }" } : access
         return rules.enumerated().map { index, rule in

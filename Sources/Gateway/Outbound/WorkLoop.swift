@@ -1,0 +1,88 @@
+import DaemonAPI
+import Foundation
+import Logging
+import OutgoingConnections
+import PortalRequests
+import StrictJSON
+
+/// Fetches requests from paytokend, makes each once, and reports its result.
+///
+/// The daemon decides everything, and this program keeps nothing: it may end at any time. A request whose result is not
+/// reported in time fails in the daemon. Neither a JSON Web Token nor the body of an answer is logged.
+struct WorkLoop: Sendable {
+    let paytokend: UnixSocketClient
+    let appStoreConnect: AppStoreConnect
+    let logger: Logger
+    /// The pause after a question to which the daemon had no work.
+    static let pause = Duration.seconds(1)
+    /// The pause after a fault.
+    static let pauseAfterFault = Duration.seconds(5)
+
+    /// Runs until the task is cancelled.
+    func run() async {
+        var lastFault: String?
+        while !Task.isCancelled {
+            do throws(Fault) {
+                let worked = try await step()
+                if lastFault != nil { logger.notice("paytokend answers again") }
+                lastFault = nil
+                if !worked { try? await Task.sleep(for: Self.pause) }
+            } catch {
+                if lastFault != error.message {
+                    logger.warning("no work from paytokend", metadata: ["reason": "\(error.message)"])
+                }
+                lastFault = error.message
+                try? await Task.sleep(for: Self.pauseAfterFault)
+            }
+        }
+    }
+
+    private struct Fault: Error {
+        let message: String
+    }
+
+    /// Fetches one request, makes it and reports its result.
+    /// - Returns: false if there was no work.
+    private func step() async throws(Fault) -> Bool {
+        let answer = try await send("/v1/portal/work", Array("{}".utf8))
+        guard let work = (try? JSONCoding.decode(PortalWorkAnswer.self, from: answer).work) ?? nil else {
+            return false
+        }
+        guard let kind = PortalRequest.Kind.allCases.first(where: { $0.name == work.kind }),
+            let name = PortalName(work.name)
+        else { throw Fault(message: "The daemon hands out a request that this version does not know.") }
+        let request = PortalRequest(kind, of: name)
+        let deadline = ContinuousClock.now + .seconds(max(0, min(work.deadline.timeIntervalSinceNow, 60)))
+        let report: PortalReport
+        do throws(HTTPFault) {
+            let (status, body) = try await appStoreConnect.get(request, token: work.jwt, before: deadline)
+            report = PortalAnswerReader.report(of: request, status: status, body: body)
+        } catch {
+            report = PortalAnswerReader.report(of: error)
+        }
+        logger.info(
+            "asked Apple",
+            metadata: [
+                "request": "\(kind.name)", "status": "\(report.status.map(String.init) ?? "-")",
+                "code": "\(report.code ?? "-")", "fault": "\(report.fault ?? "-")",
+            ])
+        guard let body = try? JSONCoding.encode(report) else { throw Fault(message: "The report cannot be written.") }
+        _ = try await send("/v1/portal/work/\(work.id)", body)
+        return true
+    }
+
+    /// Sends a request to the daemon, and returns the body of its answer with status 200.
+    private func send(_ path: String, _ body: [UInt8]) async throws(Fault) -> [UInt8] {
+        let answer: ClientAnswer
+        do throws(UnixSocketClientError) {
+            answer = try await paytokend.send(.post(path, body: body))
+        } catch {
+            throw Fault(message: "\(error)")
+        }
+        guard answer.status == 200 else {
+            let refusal = try? JSONCoding.decode(RefusalAnswer.self, from: answer.body)
+            throw Fault(message: refusal.map { "\($0.code): \($0.message)" } ?? "status \(answer.status)")
+        }
+        return answer.body
+    }
+}

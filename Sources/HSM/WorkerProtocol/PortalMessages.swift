@@ -1,0 +1,28 @@
+public import PortalRequests
+
+/// A JSON Web Token to be built and signed by a service key, for one request to Apple's App Store Connect API. The
+/// worker takes the issuer and the key's identifier from ``HSMTokenOpening``, and the times from its clock.
+public struct JWTSigning: Sendable, Equatable, Message {
+    /// The service key's CKA_ID, 32 bytes.
+    public var publicKeyHash: [UInt8] = []
+    public var kind: PortalRequest.Kind = .findMerchant
+    /// The merchant identifier or the resource's id, as ``PortalName`` permits it. The worker refuses any other text.
+    public var name: String = ""
+    public var scope: TokenScope = .versionedWithQuery
+
+    public init(publicKeyHash: [UInt8], request: PortalRequest, scope: TokenScope) {
+        self.publicKeyHash = publicKeyHash
+        kind = request.kind
+        name = request.name.text
+        self.scope = scope
+    }
+
+    init() {}
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
+        try coder.choice(&kind)
+        try coder.text(&name, atMost: FieldBound.name)
+        try coder.choice(&scope)
+    }
+}

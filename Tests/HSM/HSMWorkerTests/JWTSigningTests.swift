@@ -1,0 +1,101 @@
+import Crypto
+import Foundation
+import KeyTypes
+import PortalRequests
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// JSON Web Tokens for Apple's API: the worker builds them, and no request has a claim.
+@Suite struct JWTSigningTests {
+    private static let names = (issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34")
+
+    private func opened(
+        _ hsmToken: any WorkersToken, isConfigured: Bool = true
+    ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken) { opening in
+            guard isConfigured else { return }
+            (opening.portalIssuer, opening.portalKeyId) = Self.names
+        }
+        return (worker, description)
+    }
+
+    private static func hash(_ key: P256.Signing.PrivateKey) -> [UInt8] {
+        Array(SHA256.hash(data: key.publicKey.derRepresentation))
+    }
+
+    private static func request(_ key: [UInt8], _ name: String = "A1B2C3D4E5") throws -> JWTSigning {
+        var signing = JWTSigning(
+            publicKeyHash: key,
+            request: .listCertificates(merchantResource: try #require(PortalName("A1B2C3D4E5"))),
+            scope: .unversionedWithQuery)
+        signing.name = name
+        return signing
+    }
+
+    private static func part(_ text: Substring) throws -> [UInt8] {
+        var base64 = text.replacing("-", with: "+").replacing("_", with: "/")
+        while base64.count % 4 != 0 { base64 += "=" }
+        return Array(try #require(Data(base64Encoded: String(base64))))
+    }
+
+    @Test("signs a token with the configured names and the worker's clock", arguments: TokenKind.installed)
+    func signed(_ kind: TokenKind) async throws {
+        let hsmToken = try await kind.fresh()
+        let (worker, description) = try await opened(hsmToken)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        let before = Int(Date().timeIntervalSince1970)
+        guard case .jsonWebToken(let token) = try await worker.call(.signJWT(Self.request(Self.hash(key)))) else {
+            Issue.record("not signed")
+            return
+        }
+        let after = Int(Date().timeIntervalSince1970)
+        let parts = String(decoding: token, as: UTF8.self).split(separator: ".")
+        let header = try #require(JSONValue(parsing: Self.part(parts[0])).objectValue)
+        #expect(header["kid"]?.stringValue == Self.names.keyId && header["alg"]?.stringValue == "ES256")
+        let claims = try #require(JSONValue(parsing: Self.part(parts[1])).objectValue)
+        #expect(claims["iss"]?.stringValue == Self.names.issuer)
+        let begin = try #require(claims["iat"]?.numberValue?.int)
+        #expect((before - 10...after - 10).contains(begin))
+        #expect(claims["exp"]?.numberValue?.int == begin + 100)
+        let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.part(parts[2]))
+        #expect(key.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+    }
+
+    @Test("refuses a name that is not one of Apple's, keys of other uses, and unknown keys")
+    func refused() async throws {
+        let hsmToken = try await TokenDirectory()
+        let (worker, description) = try await opened(hsmToken)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        for name in ["", "a/b", "a\"b", "A1B2C3D4E5?limit=1"] {
+            let answer = try await worker.call(.signJWT(Self.request(Self.hash(key), name)))
+            #expect(answer.failureKind == .importRefused, "\(name): \(answer)")
+        }
+        let merchant = try SharedForge.ecMerchant
+        try await worker.mustImport(merchant, description)
+        let processing = try await worker.call(.signJWT(Self.request(merchant.merchant.publicKeyHash)))
+        #expect(processing.failureKind == .keyNotFound && processing.failureMessage.contains("processing key"))
+        let identity = try await worker.generate(.rsa, .identity, for: "merchant.com.example.identity")
+        let signed = try await worker.call(.signJWT(Self.request(identity.identifier)))
+        #expect(signed.failureKind == .keyNotFound && signed.failureMessage.contains("identity key"))
+        let unknown = try await worker.call(.signJWT(Self.request([UInt8](repeating: 1, count: 32))))
+        #expect(unknown.failureKind == .keyNotFound)
+    }
+
+    @Test("signs nothing where the configuration names no key of Apple's API")
+    func notConfigured() async throws {
+        let hsmToken = try await TokenDirectory()
+        let (worker, description) = try await opened(hsmToken, isConfigured: false)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        let answer = try await worker.call(.signJWT(Self.request(Self.hash(key))))
+        #expect(answer.failureKind == .importRefused && answer.failureMessage.contains("names no key"), "\(answer)")
+    }
+}

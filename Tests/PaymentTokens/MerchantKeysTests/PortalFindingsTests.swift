@@ -1,0 +1,146 @@
+import Foundation
+import KeyTypes
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import MerchantKeys
+
+/// Differences between Apple's list of a merchant's certificates and the keys here.
+@Suite struct PortalFindingsTests {
+    private static let merchant = "merchant.com.example"
+
+    private func entry(
+        _ merchant: ForgedMerchant, _ id: String = "C1", type: String = "APPLE_PAY", isActivated: Bool = true
+    ) -> PortalList.Entry {
+        PortalList.Entry(identifier: id, type: type, isActivated: isActivated, content: merchant.certificate)
+    }
+
+    private func forged(
+        _ type: ForgeKeyType = .p256, _ name: String = merchant, kind: ForgedCertificateKind = .paymentProcessing
+    ) throws -> ForgedMerchant {
+        try ForgedMerchant(
+            authority: SharedForge.authority, type: type,
+            profile: MerchantCertificateProfile(merchantIdentifier: name, kind: kind))
+    }
+
+    private func key(
+        _ merchant: ForgedMerchant, _ state: KeyState = .active, _ condition: KeyEntry.Condition = .served,
+        use: KeyUse = .processing
+    ) -> KeyEntry {
+        KeyEntry(
+            publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
+            merchantIdentifier: Self.merchant, algorithm: use == .identity ? .rsa : .ec, use: use, state: state,
+            cutOff: nil,
+            condition: condition, certificate: try? MerchantCertificate(der: merchant.certificate),
+            hsmTokens: ["primary"], warnings: [])
+    }
+
+    private func kinds(
+        _ entries: [PortalList.Entry], _ keys: [KeyEntry], appleId: String? = "A1", now: Date = Date()
+    ) -> [PortalFinding.Kind] {
+        PortalList(appleId: appleId, entries: entries, readAt: now).findings(for: Self.merchant, keys: keys, now: now)
+            .map(\.kind)
+    }
+
+    @Test("finds nothing where wallets use the certificate of the key that is active here")
+    func clean() throws {
+        let merchant = try forged()
+        #expect(kinds([entry(merchant)], [key(merchant)]) == [])
+        // Wallets do not use the next certificate yet, and its key waits for the import.
+        let next = try forged()
+        let waiting = key(next, .preActivation)
+        #expect(kinds([entry(merchant), entry(next, "C2", isActivated: false)], [key(merchant), waiting]) == [])
+    }
+
+    @Test("finds certificates of unknown keys that wallets do not use, until they end")
+    func unknown() throws {
+        let (merchant, other) = (try forged(), try forged())
+        let listed = [entry(merchant), entry(other, "C2", isActivated: false)]
+        #expect(kinds(listed, [key(merchant)]) == [.unknownHere])
+        #expect(kinds(listed, [key(merchant), key(other, .preActivation, .external)]) == [.unknownHere])
+        let end = try MerchantCertificate(der: other.certificate).notAfter
+        #expect(!kinds(listed, [key(merchant)], now: end + 1).contains(.unknownHere))
+    }
+
+    @Test("compares identity certificates, which are in use without being activated")
+    func identities() throws {
+        let (identity, other) = (
+            try forged(.rsa2048, kind: .merchantIdentity), try forged(.rsa2048, kind: .merchantIdentity)
+        )
+        let type = "APPLE_PAY_MERCHANT_IDENTITY"
+        let key = key(identity, use: .identity)
+        #expect(kinds([entry(identity, type: type, isActivated: false)], [key]) == [])
+        #expect(kinds([], [key]) == [.activeHereOnly])
+        #expect(
+            kinds(
+                [entry(identity, type: type, isActivated: false), entry(other, "C2", type: type, isActivated: false)],
+                [key]) == [.unknownHere])
+        let end = try MerchantCertificate(der: identity.certificate).notAfter
+        #expect(
+            kinds([entry(identity, type: type, isActivated: false)], [key], now: end - 20 * 86_400) == [.endsIn30Days])
+    }
+
+    @Test("compares with the ledger alone on a host that serves no payments")
+    func otherHost() throws {
+        let merchant = try forged()
+        let list = PortalList(appleId: "A1", entries: [entry(merchant)], readAt: Date())
+        func found(_ key: KeyEntry, servesPayments: Bool) -> [PortalFinding.Kind] {
+            list.findings(for: Self.merchant, keys: [key], servesPayments: servesPayments, now: Date()).map(\.kind)
+        }
+        let away = key(merchant, .active, .missing)
+        #expect(found(away, servesPayments: true) == [.activeNotActiveHere])
+        #expect(found(away, servesPayments: false) == [])
+        #expect(found(key(merchant, .suspended, .missing), servesPayments: false) == [.activeNotActiveHere])
+    }
+
+    @Test("finds certificates in use whose keys are unknown, not adopted, not active, or away here")
+    func failing() throws {
+        let merchant = try forged()
+        #expect(kinds([entry(merchant)], []) == [.activeUnknownHere])
+        #expect(kinds([entry(merchant)], [key(merchant, .preActivation, .external)]) == [.activeUnknownHere])
+        #expect(kinds([entry(merchant)], [key(merchant, .suspended)]) == [.activeNotActiveHere])
+        #expect(kinds([entry(merchant)], [key(merchant, .active, .missing)]) == [.activeNotActiveHere])
+    }
+
+    @Test("finds an active key without an activated certificate, and an unknown merchant identifier")
+    func oneSided() throws {
+        let merchant = try forged()
+        #expect(kinds([], [key(merchant)]) == [.activeHereOnly])
+        #expect(kinds([entry(merchant, isActivated: false)], [key(merchant)]) == [.activeHereOnly])
+        #expect(kinds([], [key(merchant, .deactivated)]) == [])
+        #expect(kinds([], [key(merchant)], appleId: nil) == [.merchantNotListed])
+    }
+
+    @Test("finds the end of a certificate within 60, 30 and 15 days, and after it")
+    func ends() throws {
+        let merchant = try forged()
+        let end = try MerchantCertificate(der: merchant.certificate).notAfter
+        for (days, kind) in [
+            (61.0, nil), (59, PortalFinding.Kind.endsIn60Days), (29, .endsIn30Days), (14, .endsIn15Days),
+            (-1, .endsIn15Days),
+        ] {
+            let found = kinds([entry(merchant)], [key(merchant)], now: end - days * 86_400)
+            #expect(found == (kind.map { [$0] } ?? []), "\(days)")
+        }
+    }
+
+    @Test("finds two certificates of one key, and a certificate that is not of its type or of this merchant")
+    func wrong() throws {
+        let merchant = try forged()
+        #expect(
+            kinds([entry(merchant), entry(merchant, "C2", isActivated: false)], [key(merchant)])
+                == [.oneKeyTwoCertificates])
+        #expect(kinds([entry(merchant, type: "APPLE_PAY_RSA")], [key(merchant)]) == [.wrongType])
+        #expect(kinds([entry(try forged(.p256, "merchant.com.other"))], []) == [.wrongType])
+        // Certificates of other kinds, such as those for distribution, are not a merchant's.
+        #expect(kinds([entry(merchant), entry(merchant, "C3", type: "DISTRIBUTION")], [key(merchant)]) == [])
+    }
+
+    @Test("lists the most severe finding first")
+    func order() throws {
+        let (merchant, unknown) = (try forged(), try forged())
+        #expect(kinds([entry(unknown)], [key(merchant)]) == [.activeUnknownHere, .activeHereOnly])
+    }
+}

@@ -1,0 +1,206 @@
+import Crypto
+import Foundation
+import PortalSimulator
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// `rotate check` end to end: paytokenctl, the daemon, the worker with SoftHSM, the outbound program, and a simulator
+/// of Apple's API over TLS with a root of its own.
+@Suite struct RotateCheckTests {
+    /// The programs and the simulator of one test.
+    private struct Portal {
+        let harness: DaemonHarness
+        let simulator: PortalSimulator
+        let outbound: RunningProgram
+        let key = P256.Signing.PrivateKey()
+        let files: FreshDirectory
+
+        /// - Parameters:
+        ///   - importsKey: false to leave out the import of the service key.
+        ///   - isKnown: false for a simulator that knows another key.
+        ///   - trustsServer: false for an outbound program that trusts the system's roots.
+        init(
+            _ merchants: [ForgedMerchant] = [], importsKey: Bool = true, isKnown: Bool = true, trustsServer: Bool = true
+        ) async throws {
+            var configuration = DaemonConfiguration()
+            configuration.renewal = ServiceKeyTests.renewal
+            harness = try await DaemonHarness(configuration, merchants: merchants)
+            if importsKey {
+                let file = try await ServiceKeyTests.file(key)
+                let imported = try await harness.paytokenctl([
+                    "key", "import", "--use", "service", "--private-key", file.path("AuthKey_2X9R4HXF34.p8"),
+                ])
+                try #require(imported.status == 0, "\(imported)")
+            }
+            files = try FreshDirectory()
+            try files.write("subjectAltName=DNS:\(PortalSimulator.host)\n", to: "ext")
+            for command in [
+                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=root -keyout root.key "
+                    + "-out root.crt",
+                "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=api -keyout api.key -out api.csr",
+                "x509 -req -in api.csr -CA root.crt -CAkey root.key -CAcreateserial -extfile ext -days 30 -out api.crt",
+            ] { try await files.openssl(command) }
+            simulator = try await PortalSimulator(
+                key: PortalSimulator.Key(
+                    issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34",
+                    publicKey: isKnown ? key.publicKey : P256.Signing.PrivateKey().publicKey),
+                certificate: files.path("api.crt"), privateKey: files.path("api.key"))
+            let yaml = try files.write(
+                """
+                paytokend: { socket: "\(harness.socket)" }
+                app_store_connect: { test_server: "\(simulator.address)", trust: [\(trustsServer ? "root.crt" : "")] }
+                log: { level: debug, format: json }
+
+                """, to: "outbound.yaml")
+            outbound = try RunningProgram(Program.built("paytoken-outbound"), ["--config", yaml], environment: [:])
+        }
+
+        func check(
+            _ merchant: String = "merchant.com.example.absent"
+        ) async throws -> (status: Int32, answer: JSONObject?, error: String) {
+            let result = try await harness.paytokenctl(["rotate", "check", merchant, "--output", "json"])
+            let answers = (try? JSONValue(parsing: result.outputBytes))?.arrayValue ?? []
+            #expect(answers.count == 1, "\(result)")
+            return (result.status, answers.first?.objectValue, result.error)
+        }
+
+        func check(_ merchant: ForgedMerchant) async throws -> (status: Int32, answer: JSONObject?, error: String) {
+            try await check(merchant.merchant.identifier)
+        }
+    }
+
+    private func forged(_ name: String) throws -> ForgedMerchant {
+        try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
+    }
+
+    private func listed(_ merchant: ForgedMerchant, _ certificates: [PortalSimulator.Certificate])
+        -> PortalSimulator
+        .Merchant
+    {
+        PortalSimulator.Merchant(
+            id: "ID" + String(merchant.merchant.identifier.suffix(4)), identifier: merchant.merchant.identifier,
+            certificates: certificates)
+    }
+
+    @Test(
+        "compares Apple's list with the keys, finds payments that fail, and says when the list was not read",
+        .everyEngine)
+    func checks() async throws {
+        let (clean, failing, away) = (try forged("good"), try forged("fail"), try forged("away"))
+        let unknown = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: failing.merchant.identifier))
+        let portal = try await Portal([clean, failing, away])
+        portal.simulator.set([
+            listed(clean, [.init(id: "C1", content: clean.certificate, isActivated: true)]),
+            listed(
+                failing,
+                [
+                    .init(id: "C2", content: failing.certificate, isActivated: false),
+                    .init(id: "C3", content: unknown.certificate, isActivated: true),
+                ]),
+        ])
+        portal.simulator.change { $0.hidesPrefix = true }
+
+        // The test has one HSM token for all keys, which is an insecure setting.
+        let insecure = try await portal.harness.metric(
+            "paytokend_insecure_settings", #"setting="portal_key_beside_merchant_keys""#)
+        #expect(insecure == [1])
+
+        let good = try await portal.check(clean)
+        #expect(good.status == 0, "\(good)")
+        #expect(good.answer?["findings"]?.arrayValue?.isEmpty == true && good.answer?["readAt"]?.stringValue != nil)
+        #expect(good.answer?["certificates"]?.arrayValue?.first?.string("certificateId") == "C1")
+
+        let bad = try await portal.check(failing)
+        #expect(bad.status == 1, "\(bad)")
+        let findings = (bad.answer?["findings"]?.arrayValue ?? []).compactMap { $0.string("kind") }
+        #expect(findings == ["active_unknown_here", "active_here_only"])
+        let missing = try await portal.check(away)
+        #expect(missing.status == 1, "\(missing)")
+        #expect(missing.answer?["findings"]?.arrayValue?.first?.string("kind") == "merchant_not_listed")
+
+        // The reads are less than a minute old, so nothing is read again.
+        let all = try await portal.harness.paytokenctl(["rotate", "check", "--all", "--output", "json"])
+        let shown = (try JSONValue(parsing: all.outputBytes).arrayValue ?? []).map { $0.string("merchantIdentifier") }
+        #expect(all.status == 1 && shown == [away, failing, clean].map(\.merchant.identifier), "\(all)")
+
+        portal.simulator.change { $0.fault = (500, "") }
+        let unread = try await portal.check()
+        #expect(unread.status == 75 && unread.error.contains("500"), "\(unread)")
+
+        // The simulator accepts scopes without /v1 only, so the first form was refused once, and never used again.
+        let requests = portal.simulator.requests
+        #expect(requests.allSatisfy { $0.method == "GET" && $0.scope?.count == 1 && $0.lifetime == 100 })
+        #expect(requests.map(\.status).filter { $0 == 401 }.count == 1 && requests.first?.status == 401)
+
+        // Each token's signature is recorded, and no token is in the record or in a log.
+        let record = try await portal.harness.paytokenctl([
+            "audit", "list", "--merchant", clean.merchant.identifier, "--output", "json",
+        ])
+        let signatures = try (JSONValue(parsing: record.outputBytes).arrayValue ?? [])
+            .filter { $0.string("event") == "jwt_signature" }
+        #expect(signatures.count == 3, "\(signatures)")
+        #expect(signatures.allSatisfy { $0.string("access") == "read" && $0.string("keyId") == "2X9R4HXF34" })
+        #expect(signatures.allSatisfy { $0.string("outcome") == "ok" && $0.string("token") == "primary" })
+        portal.outbound.signal(SIGTERM)
+        let ended = try await portal.outbound.result(within: 30)
+        #expect(ended.status == 0, "\(ended)")
+        #expect(!ended.error.contains("eyJ"), "a JSON Web Token is in the log")
+        let daemon = try await portal.harness.stop()
+        #expect(!daemon.error.contains("eyJ"), "a JSON Web Token is in the log")
+        for (path, bytes) in try portal.harness.files() {
+            #expect(bytes.firstRange(of: Array("eyJhbGciOiJFUzI1NiI".utf8)) == nil, "\(path)")
+        }
+    }
+
+    @Test(
+        "tries the forms of a scope until the API accepts one",
+        arguments: [(true, true, 0), (false, true, 1), (true, false, 2), (false, false, 3)])
+    func scopes(_ hasVersion: Bool, _ hasQuery: Bool, _ refused: Int) async throws {
+        let portal = try await Portal()
+        portal.simulator.change { ($0.scopeHasVersion, $0.scopeHasQuery) = (hasVersion, hasQuery) }
+        let found = try await portal.check()
+        #expect(found.status == 1, "\(found)")
+        #expect(found.answer?["findings"]?.arrayValue?.first?.string("kind") == "merchant_not_listed")
+        let requests = portal.simulator.requests
+        #expect(requests.map(\.status) == [Int](repeating: 401, count: refused) + [200])
+        #expect(Set(requests.map(\.scope)).count == requests.count && requests.allSatisfy { $0.scope?.count == 1 })
+    }
+
+    @Test("reads nothing from an API that knows another key, and asks four times only")
+    func otherKey() async throws {
+        let portal = try await Portal(isKnown: false)
+        let unread = try await portal.check()
+        #expect(
+            unread.status == 75 && unread.error.contains("Apple refused the API key: 401 NOT_AUTHORIZED"), "\(unread)")
+        #expect(portal.simulator.requests.map(\.status) == [401, 401, 401, 401])
+    }
+
+    @Test("sends no token to a server whose certificate is of no trusted root")
+    func otherServer() async throws {
+        let portal = try await Portal(trustsServer: false)
+        let unread = try await portal.check()
+        #expect(unread.status == 75 && unread.error.contains("handshake_failed"), "\(unread)")
+        #expect(portal.simulator.requests.isEmpty)
+    }
+
+    @Test("reads nothing without an active service key, and gives no role but portal-read to the outbound program")
+    func refused() async throws {
+        let merchant = try forged("nokey")
+        let portal = try await Portal([merchant], importsKey: false)
+        let unread = try await portal.check(merchant)
+        #expect(unread.status == 75 && unread.error.contains("was not signed"), "\(unread)")
+        #expect(portal.simulator.requests.isEmpty)
+        // People's endpoints are on the admin socket only, and the program's on the payments socket only.
+        let work = try await Curl.request("/v1/portal/work", socket: portal.harness.adminSocket, body: Array("{}".utf8))
+        #expect(work.status == 404)
+        let unnamed = try await Curl.request(
+            "/v1/portal/work/0123456789abcdef", socket: portal.harness.socket, body: Array(#"{"status":200}"#.utf8))
+        #expect(unnamed.status == 404, "\(unnamed)")
+    }
+}
