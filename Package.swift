@@ -662,8 +662,9 @@ let folders: [[Target]] = [
             .target(
                 name: "FuzzTargets",
                 dependencies: [
-                    "Locks", "AuditChain", "ConfigurationFile", "Encodings", "HTTPListener", "KeyFiles", "PaymentToken",
-                    "PostgreSQLClient", "Processors", "Radial", "Refusals", "StrictJSON", "TLSHandshake", "Telemetry",
+                    "Locks", "AuditChain", "ConfigurationFile", "DaemonAPI", "Encodings", "HTTPListener", "KeyFiles",
+                    "Outbound", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Processors", "Radial",
+                    "Refusals", "StrictJSON", "TLSHandshake", "Telemetry",
                     "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging, nioCore, nioPosix, x509,
                 ]),
             /// The committed corpora, on the ordinary build.

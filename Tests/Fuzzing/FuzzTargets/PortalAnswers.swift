@@ -1,0 +1,61 @@
+import DaemonAPI
+import Foundation
+import Outbound
+import PortalRequests
+
+extension FuzzTarget {
+    /// The body of an answer of Apple's App Store Connect API. The daemon must accept the report that the outbound program
+    /// makes of it. A list that is reported must have all entries that Foundation reads, with the same values, and no
+    /// further page.
+    ///
+    /// The first octet's lowest bit selects the request. Its next bit selects the status: 200 or 403.
+    static let portalAnswers = FuzzTarget(
+        name: "portal-answers", longest: 2048, sources: ["Outbound", "DaemonAPI/Requests"]
+    ) { input in
+        guard let first = input.first, let name = PortalName("A1") else { return }
+        let body = Array(input.dropFirst())
+        let request = PortalRequest(first & 1 == 0 ? .findMerchant : .listCertificates, of: name)
+        let status = first & 2 == 0 ? 200 : 403
+        let report = PortalAnswerReader.report(of: request, status: status, body: body)
+        let taken: PortalReport
+        do {
+            taken = try PortalReport(parsing: JSONCoding.encode(report))
+        } catch {
+            throw Disagreement("the daemon refuses the report: \(error)")
+        }
+        try expect(taken == report, "the daemon reads another report")
+        guard status == 200 else {
+            return try expect(
+                report.status == status && report.merchants == nil && report.certificates == nil,
+                "an error is reported as a list")
+        }
+        guard report.fault == nil else { return }
+        let document = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
+        let entries = document?["data"] as? [[String: Any]]
+        let next = (document?["links"] as? [String: Any])?["next"]
+        try expect(entries != nil && (next == nil || next is NSNull), "a list is reported that is not the whole one")
+        try expect(
+            request.kind == .findMerchant
+                ? merchants(entries ?? []) == report.merchants ?? []
+                : certificates(entries ?? []) == report.certificates ?? [],
+            "the reported list has other entries")
+    }
+
+    private static func merchants(_ entries: [[String: Any]]) -> [PortalReport.Merchant] {
+        entries.map { entry in
+            PortalReport.Merchant(
+                id: entry["id"] as? String ?? "",
+                identifier: (entry["attributes"] as? [String: Any])?["identifier"] as? String ?? "")
+        }
+    }
+
+    private static func certificates(_ entries: [[String: Any]]) -> [PortalReport.Certificate] {
+        entries.map { entry in
+            let attributes = entry["attributes"] as? [String: Any] ?? [:]
+            return PortalReport.Certificate(
+                id: entry["id"] as? String ?? "", type: attributes["certificateType"] as? String ?? "",
+                activated: attributes["activated"] as? Bool ?? false,
+                content: attributes["certificateContent"] as? String ?? "")
+        }
+    }
+}
