@@ -129,6 +129,17 @@ import TokenForge
         let shown = (try JSONValue(parsing: all.outputBytes).arrayValue ?? []).map { $0.string("merchantIdentifier") }
         #expect(all.status == 1 && shown == [away, failing, clean].map(\.merchant.identifier), "\(all)")
 
+        for (merchant, kind) in [
+            (failing, "active_unknown_here"), (failing, "active_here_only"), (away, "merchant_not_listed"),
+        ] {
+            let found = try await portal.harness.metric(
+                "paytokend_portal_findings", "merchant=\"\(merchant.merchant.identifier)\"", "kind=\"\(kind)\"")
+            #expect(found == [1], "\(kind)")
+        }
+        #expect(try await portal.harness.metric("paytokend_portal_findings").count == 3)
+        let ages = try await portal.harness.metric("paytokend_portal_read_age_seconds")
+        #expect(ages.count == 3 && ages.allSatisfy { (0..<60).contains($0) }, "\(ages)")
+
         portal.simulator.change { $0.fault = (500, "") }
         let unread = try await portal.check()
         #expect(unread.status == 75 && unread.error.contains("500"), "\(unread)")

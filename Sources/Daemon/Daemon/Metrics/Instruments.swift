@@ -41,6 +41,13 @@ struct Instruments: Sendable {
     let keyNotAfter = Gauge(
         "paytokend_key_not_after_seconds", help: "When the key's certificate ends, in seconds since 1970.",
         labels: ["public_key_hash", "merchant"])
+    let portalFindings = Gauge(
+        "paytokend_portal_findings",
+        help: "Differences between Apple's last list of the merchant's certificates and the keys here.",
+        labels: ["merchant", "kind"])
+    let portalReadAgeSeconds = Gauge(
+        "paytokend_portal_read_age_seconds", help: "Time since Apple's list of the merchant's certificates was read.",
+        labels: ["merchant"])
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], maximumSeries: maximumSeriesOfKeys)

@@ -65,6 +65,8 @@ final class PortalReads: Sendable {
 
     fileprivate struct State {
         var reads: [PortalName: Read] = [:]
+        /// The last list of each merchant. A later read that fails does not remove it.
+        var lists: [PortalName: PortalList] = [:]
         /// The form of the scope that the API has accepted, or that is tried now.
         var scope = TokenScope.versionedWithQuery
     }
@@ -81,6 +83,7 @@ final class PortalReads: Sendable {
                 let first = state.reads.min(by: { $0.value.requestedAt < $1.value.requestedAt })
             {
                 state.reads[first.key] = nil
+                state.lists[first.key] = nil
             }
             let read = Read(requestedAt: now)
             state.reads[merchant] = read
@@ -89,6 +92,9 @@ final class PortalReads: Sendable {
     }
 
     func read(of merchant: PortalName) -> Read? { state.withLock { $0.reads[merchant] } }
+
+    /// The last list of each merchant since the process started.
+    var lists: [PortalName: PortalList] { state.withLock { $0.lists } }
 
     /// Takes the next request: that of the oldest open read. The outbound program must report its result.
     func next(now: Date) -> Work? {
@@ -145,6 +151,7 @@ extension PortalReads.State {
     fileprivate mutating func end(_ merchant: PortalName, _ phase: PortalReads.Phase) {
         reads[merchant]?.work = nil
         reads[merchant]?.phase = phase
+        if case .done(let list) = phase { lists[merchant] = list }
     }
 
     fileprivate mutating func take(

@@ -29,6 +29,7 @@ struct MonitoringRoutes: Sendable {
     let instruments: Instruments
     let programs: ProgramFiles
     let auditKeysOfOthers: OtherNodesAuditKeys
+    let portal: PortalRoutes
     let clock: WallClock
     let startedAt: Date
 
@@ -49,6 +50,7 @@ struct MonitoringRoutes: Sendable {
     /// Returns the metrics in Prometheus' text format. Values that change without an event are read at each scrape.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
+        portal.show(on: instruments)
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
         showMemory()

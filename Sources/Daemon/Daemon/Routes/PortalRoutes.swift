@@ -55,9 +55,7 @@ struct PortalRoutes: Sendable {
                     certificateId: entry.identifier, type: entry.type, activated: entry.isActivated,
                     publicKeyHash: entry.certificate?.publicKeyHash.base64, notAfter: entry.certificate?.notAfter)
             }
-            answer.findings = list.findings(
-                for: merchant.text, keys: keys.entries, servesPayments: access().permitsDecryption, now: clock.now()
-            ).map { finding in
+            answer.findings = findings(in: list, for: merchant.text, keys: keys.entries).map { finding in
                 PortalCheckAnswer.Finding(
                     kind: finding.kind.rawValue, severity: finding.kind.severity.rawValue,
                     certificateId: finding.certificateId, publicKeyHash: finding.publicKeyHash?.base64,
@@ -65,6 +63,31 @@ struct PortalRoutes: Sendable {
             }
         }
         return answer
+    }
+
+    private func findings(in list: PortalList, for merchant: String, keys: [KeyEntry]) -> [PortalFinding] {
+        list.findings(for: merchant, keys: keys, servesPayments: access().permitsDecryption, now: clock.now())
+    }
+
+    /// Sets the metrics of the lists that were read since the process started.
+    func show(on instruments: Instruments) {
+        let lists = reads.lists
+        let keysOfMerchants = lists.isEmpty ? [:] : Dictionary(grouping: keys.entries, by: \.merchantIdentifier)
+        let now = clock.now()
+        instruments.portalReadAgeSeconds.replaceAll(
+            lists.map { merchant, list in ([merchant.text], max(0, now.timeIntervalSince(list.readAt))) })
+        instruments.portalFindings.replaceAll(
+            lists.flatMap { (merchant, list) -> [(labels: [2 of String], value: Double)] in
+                // A certificate's key may be recorded for another merchant. All keys would be too many for each list.
+                let listed = list.entries.compactMap { $0.certificate.flatMap { keys.entry($0.publicKeyHash) } }
+                let found = findings(
+                    in: list, for: merchant.text,
+                    keys: keysOfMerchants[merchant.text, default: []]
+                        + listed.filter { $0.merchantIdentifier != merchant.text })
+                return Dictionary(grouping: found, by: \.kind).map { kind, found in
+                    ([merchant.text, kind.rawValue], Double(found.count))
+                }
+            })
     }
 
     // MARK: The outbound program

@@ -165,6 +165,11 @@ struct Assembly: Sendable {
         let attributes = KeyAttributeReading(hsmTokens.all)
         let reload = ConfigurationReload(live: live, lifeRecords: lifeRecords, hsmTokens: hsmTokens)
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
+        let portal = PortalRoutes(
+            reads: PortalReads(),
+            signer: configuration.renewal.map {
+                JWTSigner(keys: index, hsm: hsmTokens, renewal: $0, commit: commit, clock: clock)
+            }, keys: index, access: { [policies = live.policies] in policies.current.access }, clock: clock)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: signer),
@@ -173,7 +178,7 @@ struct Assembly: Sendable {
                 ledgerClock: ledgerClock, recordCheck: recordCheck,
                 archiving: archiving, headAge: headAge,
                 live: live, instruments: instruments, programs: lifeRecords.programs,
-                auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
+                auditKeysOfOthers: auditKeysOfOthers, portal: portal, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
                 holders: ledger.isShared ? ledger : nil, attributes: attributes),
@@ -190,11 +195,7 @@ struct Assembly: Sendable {
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger),
             testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder),
-            portal: PortalRoutes(
-                reads: PortalReads(),
-                signer: configuration.renewal.map {
-                    JWTSigner(keys: index, hsm: hsmTokens, renewal: $0, commit: commit, clock: clock)
-                }, keys: index, access: { [policies = live.policies] in policies.current.access }, clock: clock))
+            portal: portal)
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),

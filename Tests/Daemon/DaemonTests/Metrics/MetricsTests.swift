@@ -18,6 +18,7 @@ struct MetricsTests {
                 "paytokend_ledger_batch_round_trips histogram", "paytokend_ledger_reads_back_total counter",
                 "paytokend_node_lease_age_seconds gauge",
                 "paytokend_worker_restarts_total counter", "paytokend_key_not_after_seconds gauge",
+                "paytokend_portal_findings gauge", "paytokend_portal_read_age_seconds gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
                 "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",
                 "paytokend_ledger_synchronous_standbys gauge", "paytokend_ledger_free_bytes gauge",

@@ -120,6 +120,9 @@ import Testing
         #expect(list.appleId == nil)
         #expect(reads.request(Self.merchant, now: Self.noon + 59).requestedAt == Self.noon)
         #expect(reads.request(Self.merchant, now: Self.noon + 60).requestedAt == Self.noon + 60)
-        #expect(reads.next(now: Self.noon + 60) != nil)
+        let again = try #require(reads.next(now: Self.noon + 60))
+        // A read that fails leaves the last list, for the metrics.
+        try reads.take(PortalReport(status: 500), of: again.id, now: Self.noon + 60)
+        #expect(reads.lists == [Self.merchant: list])
     }
 }
