@@ -77,13 +77,16 @@ extension PortalRequest {
 }
 
 /// A merchant identifier, or the id of one of Apple's resources, that can be part of a URL and of JSON as it is: 1 to
-/// 255 letters, digits, full stops and hyphens.
+/// 255 letters, digits, full stops and hyphens, not only full stops. As a segment of a path, `..` would name another
+/// resource (RFC 3986 §5.2.4).
 public struct PortalName: Sendable, Equatable, Hashable {
     public let text: String
 
     /// Returns nil for any other text.
     public init?(_ text: String) {
-        guard (1...255).contains(text.utf8.count), text.utf8.allSatisfy(Self.permits) else { return nil }
+        guard (1...255).contains(text.utf8.count), text.utf8.allSatisfy(Self.permits),
+            text.utf8.contains(where: { $0 != UInt8(ascii: ".") })
+        else { return nil }
         self.text = text
     }
 

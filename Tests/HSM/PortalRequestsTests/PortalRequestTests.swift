@@ -18,7 +18,7 @@ import Testing
         "refuses a name that could change the path, the query or the JSON",
         arguments: [
             "", "a/b", "..%2f", "a?b", "a&limit=1", "a#b", "a b", "a\"b", "a\\b", "é", "a\n", "a]", "a_b",
-            String(repeating: "a", count: 256),
+            ".", "..", "...", String(repeating: "a", count: 256),
         ])
     func names(_ text: String) {
         #expect(PortalName(text) == nil)

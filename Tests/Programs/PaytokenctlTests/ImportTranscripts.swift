@@ -13,7 +13,7 @@ import TokenForge
 struct ImportTranscripts {
     /// Returns a directory with `key.pem`, `key.p8`, `certificate.pem`, `certificate.der` and `request.pem`, which
     /// openssl makes.
-    private func files() async throws -> FreshDirectory {
+    func files() async throws -> FreshDirectory {
         let directory = try FreshDirectory()
         for command in [
             "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem",
@@ -25,7 +25,7 @@ struct ImportTranscripts {
         return directory
     }
 
-    private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
+    func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
 
     @Test("seals the key of key import to the worker, so that the daemon cannot read it")
     func keyImport() async throws {
@@ -57,37 +57,6 @@ struct ImportTranscripts {
             sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), authenticating: certificate)
         let pkcs8 = try bytes(files.path("key.p8"))
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
-    }
-
-    @Test("seals a service key without a certificate, and refuses options of merchants' keys with it")
-    func serviceKeyImport() async throws {
-        let files = try await files()
-        try await files.openssl("pkcs8 -topk8 -nocrypt -in key.pem -out AuthKey_2X9R4HXF34.p8")
-        try await files.openssl("pkey -in key.pem -pubout -outform DER -out public.der")
-        let recipient = KeySealing.Recipient()
-        let importKey = Data(recipient.publicKey).base64EncodedString()
-        let daemon = try await FakeDaemon([
-            "GET /v1/status": .ok(Sample.status(importKey: importKey)), "POST /v1/keys/import": .ok(Sample.key),
-        ])
-        let arguments = ["key", "import", "--use", "service", "--private-key", files.path("AuthKey_2X9R4HXF34.p8")]
-        let result = try await Command.paytokenctl(arguments, socket: daemon.path)
-        #expect(result.status == 0, "\(result)")
-        let request = try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body)
-        let publicKey = try bytes(files.path("public.der"))
-        #expect(request.use == "service" && request.certificate == nil && request.merchantIdentifier == nil)
-        #expect(request.publicKey == Data(publicKey).base64EncodedString())
-        let sealed = try #require(request.sealedKeys.first)
-        let opened = try recipient.open(
-            encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
-            sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), authenticating: publicKey)
-        let pkcs8 = try bytes(files.path("key.p8"))
-        #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
-
-        let asked = daemon.asked.count
-        let certified = try await Command.paytokenctl(
-            arguments + ["--certificate", files.path("certificate.pem")], socket: daemon.path)
-        #expect(certified.status == 64 && certified.error.contains("neither certificate nor merchant"))
-        #expect(daemon.asked.count == asked)
     }
 
     @Test("trusts a daemon run by root, the user or the socket's owner, but not the owner in a directory open to all")

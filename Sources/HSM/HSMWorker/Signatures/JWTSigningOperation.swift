@@ -27,7 +27,7 @@ extension OpenToken {
             let token = JSONWebToken(
                 key, for: PortalRequest(request.kind, of: name), scope: request.scope, now: time(nil))
             do throws(CallError) {
-                let signature = try keyUses.counted { () throws(CallError) in
+                let signature = try keyUses.reading { () throws(CallError) in
                     let signature = try JWTSignatures.sign(token.signingInput, with: entry, in: &session)
                     if signature != nil { countUse(of: entry) }
                     return signature
