@@ -2,7 +2,7 @@ import Crypto
 package import KeyTypes
 import Locks
 package import PaymentToken
-package import TLSHandshake
+import TLSHandshake
 import Telemetry
 package import WorkerProtocol
 
