@@ -43,7 +43,7 @@ def sentence(approvals, omitted, record, time):
     text += f" by {by}" if by else ""
     if last["time"] <= time: return text
     decided = last["time"][:19].replace("T", " ")
-    return f"none; {(request and act_of(request)) or 'the next step'} was {text} at {decided}"
+    return f"none for this act. Request for {(request and act_of(request)) or 'the next step'}: {text} at {decided}"
 
 class KeyBook:
     """The keys' steps, in order of time: (time, name, [node, sequence], caller, record)."""

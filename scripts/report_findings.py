@@ -70,8 +70,10 @@ class Findings:
         if last and time < last[1] and moment(last[1]) - moment(time) > self.SECOND:
             first, before, ahead = self.ahead.pop(node, (None, None, None))
             if is_in:
-                self.was_set_back[node] = add("clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first,
-                                              last=first and last[0], count=first and last[0] - first + 1)
+                is_refused = event in USES and outcome == "signing_time_outside_window"
+                self.was_set_back[node] = is_refused, add(
+                    "clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first, last=first and last[0],
+                    count=first and last[0] - first + 1)
             set_backs.popleft()
         if set_backs and time > set_backs[0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
         else: self.ahead.pop(node, None)
@@ -83,8 +85,9 @@ class Findings:
         if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
         if is_use:
             self.copies.pop(node, None)
-            refused, found = self.window.pop(node, Records()), self.was_set_back.pop(node, None)
-            if found: found.update(refused=refused.count, nextUse=time, records=found["records"].merge([refused]))
+            refused, (is_refused, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, None))
+            if found: found.update(refused=refused.count, nextUse=time,
+                                   records=refused if is_refused else found["records"].merge([refused]))
         if event == "audit_head" and outcome == "ok": self.head(record, caller)
         if event == "ledger_accept_restore" and outcome == "ok":
             end, since, start, head = self.copies.pop(node, (record["ledgerSequence"], None, None, self.last_heads.get(node)))
@@ -124,9 +127,10 @@ class Findings:
                 opened, latest = self.opened.get(key, (0, time))
                 self.opened[key] = opened + 1, max(latest, time)
             if event == "decrypt" and superseded and time > superseded:
-                late = self.late.setdefault((key, caller), {"superseded": superseded, "cutOff": cut_off, "opened": Records(), "last": time})
+                late = self.late.setdefault((key, caller), {"superseded": superseded, "cutOff": cut_off, "opened": Records(),
+                                                            "first": time, "last": time})
                 late["opened"].add(record)
-                late["last"] = max(late["last"], time)
+                late.update(first=min(late["first"], time), last=max(late["last"], time))
         begun = self.blocked.get(key)
         if begun and not is_use and time >= begun:
             self.refused_later.setdefault(key, collections.Counter())[caller or "–"] += 1
@@ -157,9 +161,12 @@ class Findings:
         if not caller: return
         refused = self.callers.setdefault(caller, {"known": "name" in record["caller"], "count": 0, "first": time, "last": time,
                                                    "records": Records(), "hours": collections.Counter(), "of_hours": {}})
+        since = min(record.get("since", time), time) if record["event"] == "refusals" else time
         refused.update(count=refused["count"] + count, first=min(refused["first"], time), last=max(refused["last"], time))
         refused["hours"][time[:13]] += count
-        refused["of_hours"].setdefault(time[:13], Records()).add(record)
+        hour = refused["of_hours"].setdefault(time[:13], {"records": Records(), "first": since, "last": time})
+        hour["records"].add(record)
+        hour.update(first=min(hour["first"], since), last=max(hour["last"], time))
         if not refused["known"]: refused["records"].add(record)
         if record["outcome"] == "transaction_replayed" and record["event"] != "refusals":
             self.replays.setdefault((caller, time[:10]), []).append((time, record))
@@ -204,13 +211,12 @@ class Findings:
         for caller, refused in self.callers.items():
             days = {}
             for hour, count in sorted(refused["hours"].items()):
-                if count >= self.REFUSALS:
-                    days.setdefault(hour[:10], []).append((moment(hour + ":00:00.000Z"), count, refused["of_hours"][hour]))
+                if count >= self.REFUSALS: days.setdefault(hour[:10], []).append((count, refused["of_hours"][hour]))
             for hours in days.values():
-                since, until = (time.isoformat(timespec="milliseconds") + "Z" for time in (
-                    hours[0][0], hours[-1][0] + datetime.timedelta(hours=1)))
-                self.add("many_refusals", since, Records().merge(records for *_, records in hours), caller=caller, since=since,
-                         until=until, count=sum(count for _, count, _ in hours))
+                since, until = min(hour["first"] for _, hour in hours), max(hour["last"] for _, hour in hours)
+                records = Records().merge(hour["records"] for _, hour in hours)
+                self.add("many_refusals", since, records, node=next(iter(records.parts)) if len(records.parts) == 1 else None,
+                         caller=caller, since=since, until=until, count=sum(count for count, _ in hours))
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
         for (caller, _), time in self.firsts.items(): begun[caller] = min(begun.get(caller, time), time)
@@ -251,9 +257,10 @@ class Findings:
                      caller=compromised[3], since=self.last_use.get(key), until=self.blocked[key], count=sum(refused.values()), callers=most(refused)[0] or None)
         late = sorted(((caller or "", use) for (of, caller), use in self.late.items() if of == key), key=lambda use: use[0])
         if late:
-            records, until = Records().merge(use["opened"] for _, use in late), max(use["last"] for _, use in late)
-            self.add("used_after_superseded", late[0][1]["superseded"], records, key=key, since=late[0][1]["superseded"],
-                     until=until, count=records.count, cutOff=late[0][1]["cutOff"])
+            records = Records().merge(use["opened"] for _, use in late)
+            since, until = min(use["first"] for _, use in late), max(use["last"] for _, use in late)
+            self.add("used_after_superseded", since, records, key=key, since=since, until=until, count=records.count,
+                     cutOff=late[0][1]["cutOff"])
         if state in ("compromised", "deactivated"):
             last = next(step for step in reversed(steps) if step[1].removeprefix("stated ") in STATES)
             self.add("key_not_destroyed", last[0], [place(last[2])], key=key)
@@ -266,9 +273,14 @@ class Findings:
                  "worstHour": worst(refused["hours"])[0] + ":00:00.000Z", "inWorstHour": worst(refused["hours"])[1]}
                 for name, refused in self.sorted_callers()]
 
-def length(since, until):
-    seconds = int(abs(moment(until) - moment(since)).total_seconds())
+def length(since, until, is_most=False):
+    """Returns the time between both in its two largest units; rounded up if it is the most."""
+    milliseconds = abs(moment(until) - moment(since)) // datetime.timedelta(milliseconds=1)
+    seconds = (milliseconds + (999 if is_most else 0)) // 1000
     units = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+    if is_most:
+        least = next((units[min(place + 1, 3)][1] for place, (_, size) in enumerate(units) if seconds >= size), 1)
+        seconds = -(-seconds // least) * least
     place = next((place for place, (_, size) in enumerate(units) if seconds >= size), None)
     if place is None: return "0 s"
     (name, size), (after, less) = units[place], units[place + 1] if place < 3 else (None, seconds + 1)
@@ -281,5 +293,6 @@ def described(finding, counted):
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
-    if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"])
+    if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
+    if kind == "many_refusals": members["least"] = Findings.REFUSALS
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

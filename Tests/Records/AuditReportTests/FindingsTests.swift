@@ -26,15 +26,23 @@ struct FindingsTests {
     func manyRefusals() async throws {
         var book = RecordBook()
         func add(_ count: Int, at hours: Double, uid: UInt32 = 4000) throws {
-            let counts = try #require(RefusalSummary(since: RecordBook.time(hours), counts: [.forbidden: count]))
+            let counts = try #require(RefusalSummary(since: RecordBook.time(hours - 0.1), counts: [.forbidden: count]))
             try book.add(.refusals(counts), .refused(.forbidden), at: hours, by: "x", uid: uid, isKnown: false)
         }
         for (count, hours) in [(60, 3.1), (40, 3.9), (99, 5), (500, 7.5), (100, 30)] { try add(count, at: hours) }
         for hours in [3.95, 4.0] { try add(99, at: hours, uid: 4001) }
         let found = try await Self.findings(book, .manyRefusals)
         #expect(found.map(\.caller) == ["uid 4000", "uid 4000"] && found.map(\.count) == [600, 100])
-        #expect(found[0].since == RecordBook.time(3) && found[0].until == RecordBook.time(8))
         #expect(found.map(\.records.count) == [3, 1])
+        // From the beginning of the first sum to the last record; the hour from 5:00 between them does not count.
+        #expect(found[0].since == RecordBook.time(3) && found[0].until == RecordBook.time(7.5))
+        #expect(found[0].time == RecordBook.time(3) && found.map(\.node?.name) == ["node-1", "node-1"])
+        let page = try book.page()
+        let sentence = "600 requests of this caller were refused, counting only hours with at least 100 refusals, from "
+        #expect(page.contains(sentence + "2026-01-01 03:00:00 to 2026-01-01 07:30:00 (4 h 30 min)."))
+        // The requests of an hour on two nodes are on none of them.
+        try book.add(.request, .refused(.forbidden), on: "node-2", at: 30.5, by: "x", uid: 4000, isKnown: false)
+        #expect(try await Self.findings(book, .manyRefusals).map(\.node?.name) == ["node-1", nil])
     }
 
     @Test("shows planned stops with the time to the next start, and no finding")
@@ -60,10 +68,27 @@ struct FindingsTests {
             try book.add(Self.decrypt, at: 3, by: "checkout", key: RecordBook.key)
             #expect(try await Self.findings(book, .usedAfterSuperseded).map(\.cutOff) == [cutOff])
             let page = try book.page()
+            #expect(page.contains("1 payment token was opened with the key after its deactivation, at 2026-01-01 "))
             #expect(page.contains("Its cut-off is 2026-01-02 02:00:00") == (cutOff != nil))
             #expect(page.contains("deactivated, opens until 2026-01-02 02:00:00") == (cutOff != nil))
             #expect(page.contains("No cut-off is recorded.") == (cutOff == nil))
         }
+    }
+
+    @Test("states the times of the first and last late opening on all nodes, and not that of the deactivation")
+    func lateOpenings() async throws {
+        var book = RecordBook()
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .deactivated)), at: 2, by: "alice", key: RecordBook.key)
+        for (node, caller, hours) in [("node-1", "app", 6.0), ("node-2", "checkout", 5), ("node-2", "app", 24)] {
+            try book.add(Self.decrypt, on: node, at: hours, by: caller, key: RecordBook.key)
+        }
+        let found = try #require(try await Self.findings(book, .usedAfterSuperseded).first)
+        #expect(found.count == 3 && found.time == RecordBook.time(5))
+        #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(24))
+        #expect(
+            try book.page().contains(
+                "after its deactivation, from 2026-01-01 05:00:00 to 2026-01-02 00:00:00 (19 h)."))
     }
 
     @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")

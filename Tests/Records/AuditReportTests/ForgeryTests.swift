@@ -160,6 +160,8 @@ struct ForgeryTests {
             Change("sums of a reason", #""summary":[1-9][0-9]*"#, #""summary":0"#),
             Change("refused by a wrong clock", #""refused":[0-9]+,"nextUse""#, #""refused":99,"nextUse""#),
             Change("explained uses", #""explainable":[0-9]+"#, #""explainable":7777"#),
+            Change("seals in no record", #""seals":[0-9]+"#, #""seals":7777"#),
+            Change("seals within lost records", #""explainableSeals":[0-9]+"#, #""explainableSeals":7777"#),
             Change("uses of a key", #""opened":[0-9]+,"again""#, #""opened":7777,"again""#),
             Change("last attributes of a destroyed key", #""modifiable":true"#, #""modifiable":false"#),
             Change("least uses", #""least":[0-9]+,"most""#, #""least":0,"most""#),

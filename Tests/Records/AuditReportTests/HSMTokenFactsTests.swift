@@ -169,6 +169,39 @@ struct HSMTokenFactsTests {
         #expect(page.contains("It names no serial number") == (serial == nil))
     }
 
+    @Test("states how many of the uses in no record are seals by an audit key, and how many of those a loss explains")
+    func seals() async throws {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 1)
+        try book.add(.verify, at: 2, by: "checkout")
+        try book.seal(at: 2)
+        // Five records are lost, from hour 2 to hour 100.
+        try book.add(.start(version: AuditText("1.0.0")), at: 100)
+        try book.add(
+            .ledgerAcceptRestore(LedgerRestore(ledgerSequence: 3, hsmTokenSequence: 7, reason: nil)), at: 101, by: "bob"
+        )
+        var log = try TokenUseLog(
+            header: Array(
+                (#"{"format":"paytokend-token-uses","version":1,"kind":"log","#
+                    + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#).utf8))
+        // The audit key of the book's audit checkpoints is zero.
+        let uses = [
+            ("01", AuditDigest.zero), ("03", .zero), ("03", .zero), ("10", .zero), ("03", RecordBook.key),
+            ("10", RecordBook.key),
+        ]
+        for (day, key) in uses {
+            let line = #"{"time":"2026-01-\#(day)T02:00:00Z","publicKeyHash":"\#(key.base64)","operation":"x"}"#
+            try log.take(line: Array(line.utf8))
+        }
+        book.tokenUses = [log]
+        let report = try await Self.report(book)
+        let verdict = try #require(report["verdict"]?.objectValue)
+        let figures = ["unexplained", "explainable", "certain", "seals", "explainableSeals"]
+        #expect(figures.map { verdict[$0]?.numberValue?.int } == [5, 3, 2, 3, 2])
+        let sentence = "never records of uses: 3 of the 5, and 2 of the 3 within lost records."
+        #expect(try book.page().ranges(of: sentence).count == 2)
+    }
+
     @Test("shows an HSM token's newest description with the validation that the operator states, and the missing ones")
     func hsmTokens() async throws {
         var book = RecordBook()

@@ -130,7 +130,8 @@ struct PageTests {
         let page = try book.page()
         #expect(
             page.contains(
-                "none; key_compromise was asked for by alice, approved by bob at 2026-01-01 02:00:00"))
+                "none for this act. Request for key_compromise: asked for by alice, approved by bob at 2026-01-01 02:00:00"
+            ))
         #expect(page.contains("compromised, by bob; second person: asked for by alice, approved by bob <"))
     }
 

@@ -163,6 +163,30 @@ extension FindingsTests {
         let found = try #require(try await Self.findings(book, .clockSetBack).first)
         #expect(found.refused == 3 && found.nextUse == RecordBook.time(4))
         let page = try book.page()
-        #expect(page.contains("set back by at least 3 h, from") && page.contains("set forward by at most 4 h:"))
+        #expect(page.contains("set back by at least 3 h: a record of 2026-01-01 03:00:00 follows one of "))
+        #expect(page.contains("set forward by at most 4 h:"))
+        // The record at which the clock was set back is one of the refused ones, and is listed once.
+        #expect(found.records.beginning.map(\.text) == ["node-1 3", "node-1 4", "node-1 5"])
+    }
+
+    @Test(
+        "rounds the time by which a clock was set back down, and that by which it had been set forward up",
+        arguments: [
+            (0, "0 s", "0 s"), (1, "0 s", "1 s"), (59_001, "59 s", "1 min"), (60_000, "1 min", "1 min"),
+            (14_452_749, "4 h", "4 h 1 min"), (14_399_001, "3 h 59 min", "4 h"), (86_399_999, "23 h 59 min", "1 d"),
+            (1_270_000_000, "14 d 16 h", "14 d 17 h"),
+        ])
+    func bounds(milliseconds: Int64, least: String, most: String) {
+        let end = AuditTime(milliseconds: RecordBook.start.milliseconds + milliseconds)
+        #expect(RecordBook.start.length(to: end) == least && end.length(to: RecordBook.start) == least)
+        #expect(RecordBook.start.length(to: end, roundedUp: true) == most)
+    }
+
+    @Test("rounds up the time by which a clock had been set forward, in both implementations")
+    func forward() async throws {
+        var book = RecordBook()
+        for hour in [1.0, 1 + 14_452.749 / 3600, 2] { try book.add(.verify, at: hour, by: "checkout") }
+        #expect(try await Self.findings(book).map(\.kind) == [.clockSetBack])
+        #expect(try book.page().contains("it had been set forward by at most 4 h 1 min: record 2 has a later time"))
     }
 }

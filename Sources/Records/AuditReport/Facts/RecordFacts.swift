@@ -18,9 +18,10 @@ struct RecordFacts {
         return .facts([
             "proved": export.isProved, "records": builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod },
             "losses": losses.isEmpty ? nil : summary,
-            "unexplained": reconciliation.unexplained.ifAny,
-            "explainable": reconciliation.unexplained > 0 ? explained.explainable : nil,
-            "certain": reconciliation.unexplained > 0 ? explained.certain : nil,
+            "unexplained": explained.unexplained.ifAny,
+            "explainable": explained.unexplained > 0 ? explained.explainable : nil,
+            "certain": explained.unexplained > 0 ? explained.certain : nil,
+            "seals": explained.seals.ifAny, "explainableSeals": explained.explainableSeals.ifAny,
             "otherSerial": reconciliation.logs.contains(where: builder.hsmTokens.hasOtherSerial) ? true : nil,
             "fault": export.verdict.fault?.description,
             "filtered": export.verdict.filteredRecords, "unreadable": builder.unreadable.ifAny,
@@ -36,8 +37,11 @@ struct RecordFacts {
                 "length": finding.since.flatMap { since in finding.until.map { since.length(to: $0) } },
                 "count": finding.count, "one": finding.count == 1 ? true : nil,
                 "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
-                "forward": finding.before.flatMap { before in finding.ahead.map { before.length(to: $0) } },
+                "forward": finding.before.flatMap { before in
+                    finding.ahead.map { before.length(to: $0, roundedUp: true) }
+                },
                 "refused": finding.refused, "nextUse": finding.nextUse, "what": finding.what,
+                "least": finding.kind == .manyRefusals ? RefusalsByCaller.refusalsOfHour : nil,
                 "payments": finding.payments, "usual": finding.usual, "isUnusual": finding.isUnusual ? true : nil,
                 "cutOff": finding.cutOff, "warnings": finding.warnings.isEmpty ? nil : finding.warnings,
                 "serial": finding.serial,
@@ -118,9 +122,15 @@ struct RecordFacts {
 
 extension AuditTime {
     /// Returns the time between both in its two largest units, such as `5 d 3 h` or `20 s`.
-    func length(to other: AuditTime) -> String {
-        let seconds = abs(other.milliseconds - milliseconds) / 1000
+    ///
+    /// - Parameter roundedUp: true for an upper bound, false for a lower one.
+    func length(to other: AuditTime, roundedUp: Bool = false) -> String {
         let units: [(String, Int64)] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)]
+        var seconds = (abs(other.milliseconds - milliseconds) + (roundedUp ? 999 : 0)) / 1000
+        if roundedUp, let first = units.firstIndex(where: { seconds >= $0.1 }) {
+            let least = units[min(first + 1, 3)].1
+            seconds = (seconds + least - 1) / least * least
+        }
         guard let first = units.firstIndex(where: { seconds >= $0.1 }) else { return "0 s" }
         let (name, length) = units[first]
         guard first + 1 < units.count, seconds % length >= units[first + 1].1 else {

@@ -123,9 +123,8 @@ struct UseFacts {
         let reconciliation = builder.reconciliation
         return reconciliation.logs.enumerated().map { place, log in
             let comparisons = reconciliation.comparisons(of: place)
-            let unexplained = comparisons.reduce(0) { $0 + $1.unexplained }
             let losses = reconciliation.losses(findings, of: place)
-            let explainable = min(reconciliation.explainable(by: losses, of: place), unexplained)
+            let explained = reconciliation.explained(by: findings, of: place)
             let days = reconciliation.unexplainedDays(of: place)
             return .facts([
                 "kind": log.kind.rawValue, "since": log.since, "until": log.until, "node": log.node, "token": log.token,
@@ -141,7 +140,9 @@ struct UseFacts {
                         "missing": comparison.missing,
                     ])
                 } as [JSONValue],
-                "unexplained": unexplained, "explainable": explainable, "certain": unexplained - explainable,
+                "unexplained": explained.unexplained, "explainable": explained.explainable,
+                "certain": explained.certain, "seals": explained.seals.ifAny,
+                "explainableSeals": explained.explainableSeals.ifAny,
                 "days": days.map { day in
                     .facts([
                         "day": ReportStep.text(ofDay: day.day), "key": day.key,

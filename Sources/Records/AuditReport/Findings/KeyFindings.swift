@@ -96,7 +96,7 @@ extension ReportBuilder {
             ($0.key.caller ?? "") < ($1.key.caller ?? "")
         }
         return Dictionary(grouping: late, by: \.key.key).compactMap { key, uses in
-            guard let key, let since = lateAfter(key) else { return nil }
+            guard let key, let since = uses.compactMap(\.value.firstAfterSuperseded).min() else { return nil }
             var finding = Finding(.usedAfterSuperseded, since)
             finding.key = key
             for (_, use) in uses { finding.records.add(use.afterSuperseded) }

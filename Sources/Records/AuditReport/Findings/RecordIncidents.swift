@@ -41,6 +41,8 @@ struct RecordIncidents: Sendable {
         var refused = RecordReferences()
         /// True after the clock was set back, until the next use.
         var wasSetBack = false
+        /// True if the record at which the clock was set back is one of ``refused``.
+        var isSetBackRefused = false
         /// The losses of an HSM token's memory of the record's end.
         var memoryLosses: Finding?
         /// The records at which the clock was set back, which the first pass has found, in their order.
@@ -88,7 +90,7 @@ struct RecordIncidents: Sendable {
         if let last = node.last, entry.time.milliseconds + Self.setBackLength < last.time.milliseconds {
             if inPeriod {
                 findings.add(Self.setBack(entry, node, last))
-                node.wasSetBack = true
+                (node.wasSetBack, node.isSetBackRefused) = (true, Self.isRefusedForTime(entry))
             }
             (node.ahead, node.setBacks) = (nil, node.setBacks.dropFirst())
         }
@@ -139,15 +141,21 @@ struct RecordIncidents: Sendable {
         }
     }
 
+    /// Returns true for a use that was refused because of the signing time, which a wrong clock causes.
+    private static func isRefusedForTime(_ entry: AuditEntry) -> Bool {
+        [AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue).contains(entry.event)
+            && entry.outcome == "signing_time_outside_window"
+    }
+
     private mutating func takeUse(_ entry: AuditEntry, _ node: inout Node) {
-        if entry.outcome == "signing_time_outside_window" { node.refused.add(entry) }
+        if Self.isRefusedForTime(entry) { node.refused.add(entry) }
         guard AuditOutcome.used.contains(entry.outcome) else { return }
         node.copy = nil
         if node.wasSetBack {
-            let refused = node.refused
+            let (refused, isSetBackRefused) = (node.refused, node.isSetBackRefused)
             findings.update(.clockSetBack, of: entry.node) { finding in
                 (finding.refused, finding.nextUse) = (refused.count, entry.time)
-                finding.records.add(refused)
+                if isSetBackRefused { finding.records = refused } else { finding.records.add(refused) }
             }
         }
         (node.refused, node.wasSetBack) = (RecordReferences(), false)

@@ -115,7 +115,8 @@ public struct AdministrativeActs: Sendable {
         }
         guard let decision = approval.decisions.last, decision.time > time else { return approval.sentence }
         let decided = decision.time.text.prefix(19).replacing("T", with: " ")
-        return "none; \(approval.request?.what ?? "the next step") was \(approval.sentence) at \(decided)"
+        return "none for this act. Request for \(approval.request?.what ?? "the next step"): "
+            + "\(approval.sentence) at \(decided)"
     }
 
     private mutating func count(_ act: Act, _ name: AuditEvent.Name) {

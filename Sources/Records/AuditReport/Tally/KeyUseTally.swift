@@ -17,6 +17,7 @@ public struct KeyUseTally: Sendable {
         public var refused: [String: RecordReferences] = [:]
         /// The releases and repeats that the key made after it had been deactivated.
         public var afterSuperseded = RecordReferences()
+        public var firstAfterSuperseded: AuditTime?
         public var lastAfterSuperseded: AuditTime?
         public var firstUse: AuditTime?
         public var lastUse: AuditTime?
@@ -86,6 +87,7 @@ extension KeyUseTally.Use {
         lastUse = max(lastUse ?? entry.time, entry.time)
         if !isSignature, let superseded, entry.time > superseded {
             afterSuperseded.add(entry)
+            firstAfterSuperseded = min(firstAfterSuperseded ?? entry.time, entry.time)
             lastAfterSuperseded = max(lastAfterSuperseded ?? entry.time, entry.time)
         }
     }

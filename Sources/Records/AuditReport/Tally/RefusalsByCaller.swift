@@ -47,8 +47,15 @@ public struct RefusalsByCaller: Sendable {
     fileprivate struct Hour {
         var count = 0
         var records = RecordReferences()
+        /// The time of the first request, or that since which its sum was counted.
+        var first: AuditTime?
+        var last: AuditTime?
 
         mutating func take(_ entry: AuditEntry, _ requests: Int) {
+            let isSum = entry.event == AuditEvent.Name.refusals.rawValue
+            let since = isSum ? entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:)) : nil
+            let begun = min(since ?? entry.time, entry.time)
+            (first, last) = (min(first ?? begun, begun), max(last ?? entry.time, entry.time))
             count = count.addingReportingOverflow(requests).partialValue
             records.add(entry)
         }
@@ -145,11 +152,13 @@ public struct RefusalsByCaller: Sendable {
                 return finding
             }
                 + caller.busyDays.values.map { hours in
-                    var finding = Finding(.manyRefusals, Self.time(ofHour: hours[0].hour))
+                    let first = hours.compactMap(\.refusals.first).min()
+                    var finding = Finding(.manyRefusals, first ?? Self.time(ofHour: hours[0].hour))
                     finding.caller = name
-                    (finding.since, finding.until) = (finding.time, Self.time(ofHour: hours[hours.count - 1].hour + 1))
+                    (finding.since, finding.until) = (first, hours.compactMap(\.refusals.last).max())
                     finding.count = hours.reduce(0) { $0 + $1.refusals.count }
                     for hour in hours { finding.records.add(hour.refusals.records) }
+                    finding.node = finding.records.parts.count == 1 ? finding.records.parts[0].node : nil
                     return finding
                 }
         }

@@ -83,13 +83,36 @@ public struct Reconciliation: Sendable {
         findings.filter { $0.kind == .recordsLost && (logs[log].node ?? $0.node) == $0.node }
     }
 
-    /// The uses that lost records may explain, and those that they cannot.
-    func explained(by findings: [Finding]) -> (explainable: Int, certain: Int) {
-        logs.indices.reduce(into: (0, 0)) { sum, log in
-            let unexplained = comparisons(of: log).reduce(0) { $0 + $1.unexplained }
-            let explainable = min(explainable(by: losses(findings, of: log), of: log), unexplained)
-            (sum.0, sum.1) = (sum.0 + explainable, sum.1 + unexplained - explainable)
+    /// The uses that are in no record, and those of them that lost records may explain. Both contain seals: uses of an
+    /// audit key, whose audit checkpoints are never records of uses.
+    struct Explained: Sendable, Equatable {
+        var unexplained = 0
+        var seals = 0
+        var explainable = 0
+        var explainableSeals = 0
+        var certain: Int { unexplained - explainable }
+
+        mutating func add(_ other: Explained) {
+            unexplained += other.unexplained
+            seals += other.seals
+            explainable += other.explainable
+            explainableSeals += other.explainableSeals
         }
+    }
+
+    func explained(by findings: [Finding]) -> Explained {
+        logs.indices.reduce(into: Explained()) { $0.add(explained(by: findings, of: $1)) }
+    }
+
+    func explained(by findings: [Finding], of log: Int) -> Explained {
+        let (comparisons, losses) = (comparisons(of: log), losses(findings, of: log))
+        var found = Explained()
+        found.unexplained = comparisons.reduce(0) { $0 + $1.unexplained }
+        found.seals = comparisons.filter { auditKeys[$0.key] != nil }.reduce(0) { $0 + $1.unexplained }
+        found.explainableSeals = min(explainable(by: losses, of: log, areSeals: true), found.seals)
+        let others = min(explainable(by: losses, of: log, areSeals: false), found.unexplained - found.seals)
+        found.explainable = found.explainableSeals + others
+        return found
     }
 
     /// A finding for each key and day with uses that neither the record nor a loss of records explains, and one for each
@@ -121,18 +144,15 @@ public struct Reconciliation: Sendable {
         }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
     }
 
-    /// Returns the number of unexplained uses that lost records may explain: those on the days of a loss, but at most
-    /// the number of lost records.
+    /// Returns the number of unexplained seals, or of other unexplained uses, that lost records may explain: those on
+    /// the days of a loss, but at most the number of lost records.
     ///
     /// - Parameter losses: those that ``losses(_:of:)`` returns.
-    func explainable(by losses: [Finding], of log: Int) -> Int {
-        losses.reduce(0) { sum, loss in
-            // A lost record is of at most one use. Of the lost audit checkpoints, each sealed at least one lost record.
-            let days = unexplainedDays(of: log).filter { $0.isWithin(loss) }
-            return [true, false].reduce(sum) { sum, isSeal in
-                let uses = days.filter { (auditKeys[$0.key] != nil) == isSeal }.reduce(0) { $0 + $1.unexplained }
-                return sum + min(uses, loss.count ?? 0)
-            }
+    private func explainable(by losses: [Finding], of log: Int, areSeals: Bool) -> Int {
+        let days = unexplainedDays(of: log).filter { (auditKeys[$0.key] != nil) == areSeals }
+        // A lost record is of at most one use. Of the lost audit checkpoints, each sealed at least one lost record.
+        return losses.reduce(0) { sum, loss in
+            sum + min(days.filter { $0.isWithin(loss) }.reduce(0) { $0 + $1.unexplained }, loss.count ?? 0)
         }
     }
 
