@@ -15,6 +15,7 @@ struct AppStoreConnect: Sendable {
     /// - Throws: NIOSSL's errors if the roots cannot be used.
     init(_ settings: AppStoreConnectSettings, names: HostNames = .shared) throws {
         var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
         if !settings.trust.isEmpty { tls.trustRoots = .certificates(settings.trust) }
         let context = try NIOSSLContext(configuration: tls)
         let place: HTTPDestination.Place

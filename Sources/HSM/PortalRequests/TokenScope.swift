@@ -2,7 +2,8 @@
 ///
 /// Apple's only example is `GET /v1/apps?filter[platform]=IOS`, but developers report that a scope with `/v1` is
 /// refused (Apple's forums, thread 707271). So the daemon tries the forms in this order until the API accepts one. All
-/// of them name one request only, so no form gives a token more rights than another.
+/// of them name one path only. If Apple does not compare the queries that a scope leaves out, the forms without a query
+/// also permit other reads of that path.
 public enum TokenScope: UInt8, Sendable, Equatable, CaseIterable {
     /// `GET /v1/merchantIds?limit=200`
     case versionedWithQuery = 1

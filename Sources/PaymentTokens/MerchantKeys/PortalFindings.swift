@@ -9,7 +9,8 @@ public struct PortalFinding: Sendable, Equatable {
         case merchantNotListed = "merchant_not_listed"
         /// Wallets use a certificate whose key the ledger does not know. Payments fail.
         case activeUnknownHere = "active_unknown_here"
-        /// Wallets use a certificate whose key is known here but decrypts nothing now. Payments fail.
+        /// Wallets use a certificate whose key is known here but not active for this merchant. Payments fail, at the latest
+        /// at the key's cut-off.
         case activeNotActiveHere = "active_not_active_here"
         /// A key is active here, and Apple lists no certificate in use for it. So it is during a rotation.
         case activeHereOnly = "active_here_only"
@@ -79,8 +80,10 @@ extension PortalList {
                     ))
                 continue
             }
-            findings += entry.differences(certificate, known[certificate.publicKeyHash], servesPayments, now)
-            findings += entry.end(certificate, now)
+            let key = known[certificate.publicKeyHash]
+            findings += entry.differences(merchant, certificate, key, servesPayments, now)
+            // A replaced identity certificate stays in the list, and its end matters to nobody.
+            if entry.use == .processing || key?.state == .active { findings += entry.end(certificate, now) }
         }
         findings += repeatedKeys(merchants)
         findings += keysWithoutCertificate(merchants, keys.filter { $0.merchantIdentifier == merchant }, now)
@@ -124,7 +127,7 @@ extension PortalList.Entry {
 
     /// The findings about the certificate's key. Only the key of a certificate that wallets use must decrypt here.
     fileprivate func differences(
-        _ certificate: MerchantCertificate, _ key: KeyEntry?, _ servesPayments: Bool, _ now: Date
+        _ merchant: String, _ certificate: MerchantCertificate, _ key: KeyEntry?, _ servesPayments: Bool, _ now: Date
     ) -> [PortalFinding] {
         func finding(_ kind: PortalFinding.Kind, _ text: String) -> [PortalFinding] {
             [
@@ -146,10 +149,18 @@ extension PortalList.Entry {
                     "The ledger does not know the key of this certificate, which was requested by other means.")
         }
         guard isUsedByWallets else { return [] }
-        guard key.decrypts(at: now) else {
+        guard key.merchantIdentifier == merchant else {
             return finding(
                 .activeNotActiveHere,
-                "Wallets use this certificate, and its key is \(key.state.rawValue) here: these payments fail.")
+                "Wallets use this certificate, and its key is recorded for another merchant, "
+                    + "\(key.merchantIdentifier): these payments fail.")
+        }
+        guard key.state == .active else {
+            let end = key.cutOff.flatMap { key.decrypts(at: now) ? $0.formatted(.iso8601) : nil }
+            return finding(
+                .activeNotActiveHere,
+                "Wallets use this certificate, and its key is \(key.state.rawValue) here: these payments fail"
+                    + (end.map { " from \($0) on." } ?? "."))
         }
         guard key.condition == .served || !servesPayments else {
             return finding(

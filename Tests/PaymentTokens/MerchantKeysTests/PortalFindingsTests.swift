@@ -27,12 +27,11 @@ import TokenForge
 
     private func key(
         _ merchant: ForgedMerchant, _ state: KeyState = .active, _ condition: KeyEntry.Condition = .served,
-        use: KeyUse = .processing
+        use: KeyUse = .processing, of name: String = merchant, cutOff: Date? = nil
     ) -> KeyEntry {
         KeyEntry(
             publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
-            merchantIdentifier: Self.merchant, algorithm: use == .identity ? .rsa : .ec, use: use, state: state,
-            cutOff: nil,
+            merchantIdentifier: name, algorithm: use == .identity ? .rsa : .ec, use: use, state: state, cutOff: cutOff,
             condition: condition, certificate: try? MerchantCertificate(der: merchant.certificate),
             hsmTokens: ["primary"], warnings: [])
     }
@@ -78,8 +77,9 @@ import TokenForge
                 [entry(identity, type: type, isActivated: false), entry(other, "C2", type: type, isActivated: false)],
                 [key]) == [.unknownHere])
         let end = try MerchantCertificate(der: identity.certificate).notAfter
-        #expect(
-            kinds([entry(identity, type: type, isActivated: false)], [key], now: end - 20 * 86_400) == [.endsIn30Days])
+        let listed = [entry(identity, type: type, isActivated: false)]
+        #expect(kinds(listed, [key], now: end - 20 * 86_400) == [.endsIn30Days])
+        #expect(kinds(listed, [self.key(identity, .deactivated, use: .identity)], now: end - 20 * 86_400) == [])
     }
 
     @Test("compares with the ledger alone on a host that serves no payments")
@@ -102,6 +102,16 @@ import TokenForge
         #expect(kinds([entry(merchant)], [key(merchant, .preActivation, .external)]) == [.activeUnknownHere])
         #expect(kinds([entry(merchant)], [key(merchant, .suspended)]) == [.activeNotActiveHere])
         #expect(kinds([entry(merchant)], [key(merchant, .active, .missing)]) == [.activeNotActiveHere])
+        #expect(kinds([entry(merchant)], [key(merchant, of: "merchant.com.other")]) == [.activeNotActiveHere])
+    }
+
+    @Test("finds a certificate in use whose key still decrypts, but only until its cut-off")
+    func finishedTooEarly() throws {
+        let (merchant, cutOff) = (try forged(), Date() + 3600)
+        let found = PortalList(appleId: "A1", entries: [entry(merchant)], readAt: Date())
+            .findings(for: Self.merchant, keys: [key(merchant, .deactivated, cutOff: cutOff)], now: Date())
+        #expect(found.map(\.kind) == [.activeNotActiveHere])
+        #expect(found.first?.text.contains("fail from \(cutOff.formatted(.iso8601)) on") == true)
     }
 
     @Test("finds an active key without an activated certificate, and an unknown merchant identifier")

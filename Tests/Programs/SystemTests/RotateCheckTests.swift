@@ -183,6 +183,23 @@ import TokenForge
         #expect(Set(requests.map(\.scope)).count == requests.count && requests.allSatisfy { $0.scope?.count == 1 })
     }
 
+    @Test("says that there is nothing to compare if no merchant has a key here, and checks those of compromised keys")
+    func allMerchants() async throws {
+        let none = try await Portal()
+        let nothing = try await none.harness.paytokenctl(["rotate", "check", "--all"])
+        #expect(nothing.status == 1 && nothing.error.contains("No merchant has a key in this ledger"), "\(nothing)")
+
+        let merchant = try forged("lost")
+        let portal = try await Portal([merchant])
+        portal.simulator.set([listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: true)])])
+        let reported = try await portal.harness.paytokenctl(["key", "compromise", merchant.hex, "--reason", "stolen"])
+        try #require(reported.status == 0, "\(reported)")
+        let all = try await portal.harness.paytokenctl(["rotate", "check", "--all", "--output", "json"])
+        let kinds = try (JSONValue(parsing: all.outputBytes).arrayValue ?? [])
+            .flatMap { $0.objectValue?["findings"]?.arrayValue ?? [] }.map { $0.string("kind") }
+        #expect(all.status == 1 && kinds == ["active_not_active_here"], "\(all)")
+    }
+
     @Test("reads nothing from an API that knows another key, and asks four times only")
     func otherKey() async throws {
         let portal = try await Portal(isKnown: false)

@@ -7,7 +7,7 @@ extension OpenToken {
     /// Builds a JSON Web Token for one request to Apple's API, and signs it with a service key.
     ///
     /// No caller supplies a claim, a header or a hash. This process takes the issuer and the key's identifier from the
-    /// configuration, and the times from its clock. So even a compromised daemon gets no token for another request.
+    /// configuration, and the times from its clock. So no request of the daemon leads to another token.
     ///
     /// - Returns: the token in compact form (RFC 7515 §7.1), whose signature was verified.
     func sign(

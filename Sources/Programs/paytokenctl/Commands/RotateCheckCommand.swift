@@ -16,7 +16,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
             that are active here only; ends within 60, 30 and 15 days; two certificates of one key; and certificates \
             of a wrong type. It changes nothing here or at Apple, and needs the role audit.
 
-            --all checks every merchant that has a processing or identity key here.
+            --all checks every merchant that has a key here that is not destroyed.
 
               paytokenctl rotate check merchant.com.example
               paytokenctl rotate check --all --output json | jq '.[].findings[].kind'
@@ -73,13 +73,17 @@ struct RotateCheckCommand: AsyncParsableCommand {
 
     private static let lateRead = "not in time. Does paytoken-outbound run on the daemon's host?"
 
-    /// Returns the merchants that have a processing or identity key here, in the order of their identifiers.
+    /// Returns the merchants that have a processing or identity key here that is not destroyed, in the order of their
+    /// identifiers. Wallets may still use the certificate of a compromised key.
     private static func merchants(_ connection: DaemonConnection) async throws -> [String] {
-        let keys = try await connection.allKeys().keys
-        return Set(
-            keys.filter { $0.use != "service" && $0.state != "destroyed" && $0.state != "compromised" }
-                .compactMap(\.merchantIdentifier)
-        ).sorted()
+        let keys = try await connection.allKeys().keys.filter { $0.use != "service" && $0.state != "destroyed" }
+        let merchants = Set(keys.compactMap(\.merchantIdentifier)).sorted()
+        guard !merchants.isEmpty else {
+            throw CommandFailure(
+                .no, "No merchant has a key in this ledger, so nothing was compared.",
+                more: ["Ask a host whose ledger has the merchants' keys."])
+        }
+        return merchants
     }
 
     private static func request(
