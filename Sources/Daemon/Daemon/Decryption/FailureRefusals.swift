@@ -115,7 +115,7 @@ extension WorkerFailure {
     var signatureRefusal: Refusal {
         switch kind {
         case .keyNotFound:
-            Refusal(.hsmUnavailable, "The ledger has the identity key, but the HSM token does not list it at present.")
+            Refusal(.hsmUnavailable, "The ledger has the key, but the HSM token does not list it at present.")
         case .notSupported:
             Refusal(.hsmUnavailable, "The HSM cannot make signatures of this algorithm; GET /v1/status says why.")
         case .overloaded:

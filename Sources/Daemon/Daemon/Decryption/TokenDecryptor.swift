@@ -191,7 +191,9 @@ struct TokenDecryptor: Sendable {
         // Apple never encrypts to an identity key or a service key. A payment token can still name one, since Apple's
         // signature does not cover the publicKeyHash.
         case _ where key.use != .processing:
-            throw Refusal(.keyNotActive, "The key is for \(key.use.name): it signs and never decrypts.")
+            throw Refusal(
+                .keyNotActive,
+                "The key is \(key.use == .identity ? "an identity" : "a service") key: it signs and never decrypts.")
         // An HSM token may list a missing key again later. The refusal of a missing key therefore permits a retry,
         // unless the key's state forbids decryption.
         case .served, .missing:

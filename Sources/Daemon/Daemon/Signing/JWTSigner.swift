@@ -59,7 +59,7 @@ struct JWTSigner: Sendable {
             throw error.signatureRefusal
         }
         draft.used(hsmToken: signed.hsmToken)
-        try await record(
+        _ = try await commit.record(
             SignatureUse(publicKeyHash: key.publicKeyHash, use: .service, at: clock.now()), by: caller, draft: draft)
         keys.countUse(key.publicKeyHash, at: clock.now())
         commit.instruments.keyUses.increment([key.publicKeyHash.hex])
@@ -74,25 +74,4 @@ struct JWTSigner: Sendable {
 
     /// The component name, in fault log lines, for the HSM's signatures of JSON Web Tokens.
     private static let hsmComponent = "hsm jwt signatures"
-
-    private func record(_ signature: SignatureUse, by caller: Caller, draft: AuditDraft) async throws(Refusal) {
-        let outcome = try await commit.make(of: draft, by: caller, refusal: \.signatureRefusal) {
-            (ledger, auditRecord) async throws(LedgerFailure) in
-            let recorded = try await ledger.record(signature, recording: auditRecord)
-            return (recorded.verdict, recorded.sequence)
-        }
-        switch outcome.verdict {
-        case .granted:
-            guard !outcome.isTooLate else {
-                throw Refusal(
-                    .ledgerUnavailable, "The signature was recorded, but too late for an answer; sign again.")
-            }
-        case .held:
-            throw Refusal(
-                .ledgerUnavailable,
-                "No host signs at present, because the ledger may be an older copy; GET /v1/status says what to do.")
-        case .keyNotActive:
-            throw Refusal(.keyNotActive, "The service key's state was changed; the key no longer signs.")
-        }
-    }
 }

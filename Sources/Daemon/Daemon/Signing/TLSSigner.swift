@@ -98,7 +98,7 @@ struct TLSSigner: Sendable {
             throw error.signatureRefusal
         }
         draft.used(hsmToken: signed.hsmToken)
-        let audit = try await record(
+        let audit = try await commit.record(
             SignatureUse(publicKeyHash: hash, use: .identity, at: clock.now()), by: caller, draft: draft)
         keys.countUse(hash, at: clock.now())
         commit.instruments.keyUses.increment([hash.hex])
@@ -169,31 +169,4 @@ struct TLSSigner: Sendable {
 
     /// The component name, in fault log lines, for the HSM's signatures.
     private static let hsmComponent = "hsm signatures"
-
-    // MARK: The record
-
-    private func record(
-        _ signature: SignatureUse, by caller: Caller, draft: AuditDraft
-    ) async throws(Refusal) -> AuditReference {
-        let outcome = try await commit.make(of: draft, by: caller, refusal: \.signatureRefusal) {
-            (ledger, auditRecord) async throws(LedgerFailure) in
-            let recorded = try await ledger.record(signature, recording: auditRecord)
-            return (recorded.verdict, recorded.sequence)
-        }
-        switch outcome.verdict {
-        case .granted:
-            guard !outcome.isTooLate else {
-                throw Refusal(
-                    .ledgerUnavailable, "The signature was recorded, but too late for an answer; sign again.")
-            }
-            guard let audit = outcome.audit else { throw .defect }
-            return audit
-        case .held:
-            throw Refusal(
-                .ledgerUnavailable,
-                "No host signs at present, because the ledger may be an older copy; GET /v1/status says what to do.")
-        case .keyNotActive:
-            throw Refusal(.keyNotActive, "The identity key's state was changed; the key no longer signs.")
-        }
-    }
 }
