@@ -19,7 +19,7 @@ SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", 
          "upgrade"]
 CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/check-structure"], ["scripts/check-language"], ["scripts/check-documents"], ["scripts/test-docs"],
-          ["scripts/mutate", "--check"], ["scripts/model", "--short"],
+          ["scripts/mutate", "--check"], ["scripts/model", "--short"], ["scripts/check-history", "--self-test"],
           ["scripts/check-openapi"],
           ["scripts/sbom", "--try"], ["scripts/test-release"], ["scripts/test-clients"], ["scripts/test-readme"],
           ["scripts/sample-report", "--check"], ["scripts/test-demo"], ["scripts/test-demo-page"],

@@ -4,7 +4,8 @@ references until they are answered, regardless of which components fail.
 A payment token is sent to one daemon, to several daemons with the same reference (as by a caller that tries several hosts), or to
 several with different references, of which only one may get the payment. After a 503 or no answer, a caller repeats the request
 at the same daemon or another one. Some released payment tokens are sent again with their reference, which must repeat the
-payment, and some with another reference, which must be refused.
+payment, and some with another reference, which must be refused. Some callers name their attempts, and each repetition names those
+before it. All requests and answers are written to a history (history.py), whose rules judge them.
 """
 import collections
 import heapq
@@ -13,6 +14,7 @@ import json
 import random
 import time
 
+import history
 import load
 import outcome
 import service
@@ -20,27 +22,33 @@ import service
 # The maximum number of open requests at each daemon, and at all daemons together.
 TOGETHER, OPEN = 24, 150
 
-Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
-
-
 class Payment:
     """One payment token, and its requests."""
-    __slots__ = ("number", "token", "era", "asked", "winner", "transaction", "is_released", "is_lost")
+    __slots__ = ("number", "token", "era", "transaction", "attempts", "winner", "is_lost")
 
-    def __init__(self, number, token, era):
-        self.number, self.token, self.era = number, token, era
-        # The number of times that the payment token was sent, by reference.
-        self.asked = collections.Counter()
+    def __init__(self, number, token, era, is_named):
+        self.number, self.token, self.era, self.transaction = number, token, era, load.transaction(token)
+        # The names of the attempts by reference; None if the callers do not name them.
+        self.attempts = collections.defaultdict(list) if is_named else None
         # The reference that got the payment.
-        self.winner = self.transaction = None
-        self.is_released = self.is_lost = False
+        self.winner, self.is_lost = None, False
 
 
 class Ask:
-    __slots__ = ("payment", "reference", "node")
+    __slots__ = ("payment", "reference", "node", "attempt", "after")
 
     def __init__(self, payment, reference, node):
         self.payment, self.reference, self.node = payment, reference, node
+        self.attempt = self.after = None
+
+    def request(self, chance):
+        """Returns the request, with a new attempt if the caller names them."""
+        attempts = self.payment.attempts
+        if attempts is not None:
+            # A request names at most a hundred attempts.
+            self.attempt, self.after = f"{chance.getrandbits(64) or 1:016x}", attempts[self.reference][-100:]
+            attempts[self.reference].append(self.attempt)
+        return load.decrypt(self.payment.token, self.reference.encode(), attempt=self.attempt, after=self.after or ())
 
 
 class Payments(load.Asking):
@@ -52,6 +60,7 @@ class Payments(load.Asking):
 
     def __init__(self, sockets, limit, rate, seed):
         super().__init__()
+        self.past, self.key = history.History(), None
         self.sockets, self.limit, self.rate = sockets, limit, rate
         self.nodes, self.chance = list(sockets), random.Random(seed)
         self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
@@ -63,13 +72,10 @@ class Payments(load.Asking):
         # The periods in which a daemon was stopped, which do not count as waiting.
         self.standstills, self.stopped = {node: [] for node in sockets}, {}
         self.recent = collections.deque(maxlen=500)
-        self.payments, self.answers, self.counts = [], [], collections.Counter()
-        self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
-        # For each restore: the time at which the old server had ended, the end of each node's record in the copy, and the claims
-        # in the copy.
-        self.restores, self.held_since = [], None
+        self.payments, self.counts = [], collections.Counter()
+        self.wrong, self.hung, self.longest = [], [], 0.0
         # The era is counted up at each restore. Payment tokens of an earlier era were signed before the newest fence.
-        self.era, self.fenced = 0, 0.0
+        self.era, self.restore = 0, None
 
     # Called by the soak's thread.
 
@@ -135,9 +141,8 @@ class Payments(load.Asking):
         claims: the transactionIds of the claims in the copy.
         """
         with self.lock:
-            self.restores.append((ended, heads, claims))
-            self.held_since = ended
-            lost = [payment for payment in self.payments if payment.transaction and payment.transaction not in claims
+            self.restore = self.past.invoked(ended, "operator", "restore", era=self.era + 1, kept=sorted(claims), heads=heads)
+            lost = [payment for payment in self.payments if payment.winner and payment.transaction not in claims
                     and not payment.is_lost]
             for payment in lost:
                 payment.is_lost = True
@@ -149,7 +154,8 @@ class Payments(load.Asking):
         claim. There are no more payments until `mint` brings payment tokens that were signed later.
         """
         with self.lock:
-            self.held_since, self.fenced, self.era = None, time.monotonic(), self.era + 1
+            self.past.answered(self.restore, time.monotonic(), "done")
+            self.era += 1
             self.minter, before = None, self.minter
         before.__exit__()
 
@@ -175,7 +181,7 @@ class Payments(load.Asking):
         token = self.minter.ready()
         if token is None:
             return
-        payment = Payment(next(self.numbers), token, self.era)
+        payment = Payment(next(self.numbers), token, self.era, self.chance.random() < 0.2)
         self.payments.append(payment)
         nodes = self.chance.sample(self.nodes, len(self.nodes) if self.racing else self.chance.choice([1, 1, 2, len(self.nodes)]))
         self.racing = max(0, self.racing - 1)
@@ -199,11 +205,10 @@ class Payments(load.Asking):
                 continue
             try:
                 connection = load.Connection(self.sockets[ask.node])
-                self.send(connection, ask, load.decrypt(ask.payment.token, ask.reference.encode()))
+                self.send(connection, ask, ask.request(self.chance))
             except OSError:
                 self._again(ask, "no connection")
                 continue
-            ask.payment.asked[ask.reference] += 1
             self.busy[ask.node] += 1
         for item in waiting:
             heapq.heappush(self.queue, item)
@@ -236,88 +241,37 @@ class Payments(load.Asking):
                 self.hung.append(f"{ask.node} did not answer {ask.reference} for {self.limit} s")
                 self.forget(connection)
                 self._close(connection)
+                self._note(ask, None, b"", connection.began)
                 self._again(ask, "hung")
+
+    def _note(self, ask, status, body, began):
+        self.past.released(began, time.monotonic(), ask.node, status, body, transaction=ask.payment.transaction,
+                           reference=ask.reference, key=self.key, attempt=ask.attempt, after=ask.after, era=ask.payment.era)
 
     def _take(self, ask, status, body, began):
         self.longest = max(self.longest, self._waited(ask.node, began))
+        self._note(ask, status, body, began)
         if status is None:
             self._again(ask, "closed")
             return
         answer = json.loads(body)
         code = answer.get("code")
-        if status == 503 and code in outcome.CLEAN:
+        if status == 503 and code in outcome.CLEAN or code == "key_not_active":
             self._again(ask, code)
-            return
-        if status == 200:
+        elif status == 200:
             self._has(ask, answer, began)
         elif (status, code) == (409, "transaction_replayed"):
-            self._has_not(ask)
+            self.counts["replayed"] += 1
         else:
             self.wrong.append(f"{ask.node} answered {ask.reference} with {status} {code}")
 
     def _has(self, ask, answer, began):
-        payment, where, is_repeated = ask.payment, answer["audit"], answer["repeated"]
-        transaction = answer["transactionId"]
+        payment, where = ask.payment, answer["audit"]
         if where["node"] != ask.node:
             self.wrong.append(f"{ask.node} answered {ask.reference} with a record of {where['node']}")
-        self.answers.append(Answer(payment, transaction, ask.reference, ask.node, where["sequence"], is_repeated, began))
-        self.counts["repeated" if is_repeated else "released"] += 1
-        if self.held_since is not None and began >= self.held_since:
-            self.wrong.append(f"{ask.node} released {ask.reference} before the restored ledger was accepted")
-        if payment.is_lost or payment.winner not in (None, ask.reference):
-            self.twice.append(f"{transaction} was released to {payment.winner}, and to {ask.reference}"
-                              + (" after the restore" if payment.is_lost else ""))
-        if is_repeated:
-            # An earlier or simultaneous request with the same reference got the payment.
-            if payment.winner is None and payment.asked[ask.reference] < 2:
-                self.wrong.append(f"{ask.node} repeated {ask.reference}, which had not been asked for")
-        else:
-            if payment.is_released:
-                self.twice.append(f"{transaction} was released twice to {ask.reference}")
-            if payment.era < self.era and began >= self.fenced:
-                self.wrong.append(f"{ask.node} released {ask.reference}, which was signed before the fence")
-            payment.is_released = True
+        self.counts["repeated" if answer["repeated"] else "released"] += 1
+        if not answer["repeated"]:
             self.releases[ask.node].append((began, time.monotonic()))
-        payment.winner, payment.transaction = ask.reference, transaction
-        self._tell_loss(payment, began)
+        payment.winner = ask.reference
         if not payment.is_lost and payment.era == self.era:
             self.recent.append(payment)
-
-    def _tell_loss(self, payment, began):
-        """Marks a payment as lost if its answer was under way when the server ended."""
-        for ended, _, claims in self.restores:
-            if began < ended and payment.transaction not in claims:
-                payment.is_lost = True
-
-    def _has_not(self, ask):
-        payment = ask.payment
-        self.counts["replayed"] += 1
-        if payment.era < self.era:
-            # A payment token that was signed before the fence and has no claim is refused.
-            if ask.reference == payment.winner and not payment.is_lost:
-                self.wrong.append(f"{ask.reference} was answered, has its claim, and is refused")
-            return
-        if ask.reference == payment.winner:
-            self.wrong.append(f"{ask.reference} was answered, and is refused")
-        elif len(payment.asked) == 1:
-            self.wrong.append(f"{ask.reference} was refused, and no other caller asked for it")
-
-    # Called at the end.
-
-    def _is_kept(self, answer):
-        return all(answer.began >= ended or answer.sequence <= heads.get(answer.node, 0) for ended, heads, _ in self.restores)
-
-    def kept(self):
-        """Returns the answers whose records must exist: (releases by transactionId, repeats), as proof.Answers has them."""
-        released, repeated = {}, []
-        for answer in filter(self._is_kept, self.answers):
-            if answer.repeated:
-                repeated.append((answer.transaction, answer.node, answer.sequence))
-            else:
-                released[answer.transaction] = (answer.reference, answer.node, answer.sequence)
-        return released, repeated
-
-    def unserved(self):
-        """Returns the payments that no caller got, although they were not lost with a restore."""
-        return [payment for payment in self.payments
-                if payment.winner is None and payment.asked and payment.era == self.era]

@@ -1,137 +1,215 @@
-"""Kills the daemon repeatedly with SIGKILL under load, and checks that no crash has these effects: an answered release that is
-missing in the ledger or is in it twice, a payment that is released again after the restart, or a broken chain.
+"""Kills the daemon repeatedly with SIGKILL under load, stops it for moments (SIGSTOP), and suspends and resumes its key meanwhile. No
+crash may have these effects: an answered release that is missing in the ledger or is in it twice, a payment that is released again
+after the restart, a release after a suspension, or a broken chain.
 
 Each round starts the daemon. It repeats the requests that the crash left unanswered with their reference, which must be answered.
 It sends released payment tokens with another reference, which must be refused as replays. Then it puts load on the daemon, and
-kills it at a random answer. The kernel keeps the data that a killed process has written, so the soak does not show the losses of
-a power cut.
+kills it at a random answer. Some callers name their attempts; of these, one in four has forgotten them. All requests and answers are
+written to a history, which scripts/check-history judges. The kernel keeps the data that a killed process has written, so the soak
+does not show the losses of a power cut.
 """
 import collections
 import json
 import random
+import threading
 import time
 
+import history
 import load
 import proof
 import service
 
 
-class Round:
-    """The requests of one round, and their answers."""
+class Payment:
+    """A payment token, and the attempts of its caller."""
+    __slots__ = ("reference", "token", "transaction", "is_named", "attempts")
 
-    def __init__(self, answers, tokens, daemon):
-        self.answers, self.tokens, self.daemon = answers, tokens, daemon
-        # The unanswered payment tokens by their reference.
-        self.open = {}
-        self.outcomes = collections.Counter()
+    def __init__(self, reference, token, is_named):
+        self.reference, self.token, self.is_named = reference, token, is_named
+        self.transaction, self.attempts = load.transaction(token), []
 
-    def answered(self, tag, status, body, began, ended):
-        reference, token = tag
-        if status is None:
-            self.open[reference] = token
-            self.outcomes["unanswered"] += 1
-        elif status == 200:
-            self.answers.take(reference, body)
-            self.outcomes["repeated" if json.loads(body)["repeated"] else "released"] += 1
-        else:
-            code = json.loads(body).get("code", status)
-            self.outcomes[code] += 1
-            # While it starts and ends, the daemon may refuse these requests only with 503.
-            if status != 503:
-                self.answers.wrong.append(f"{reference} was refused with {code} under load")
-            self.open[reference] = token
 
-    def requests(self, fresh, chance):
+class Ask:
+    """One request for a payment."""
+    __slots__ = ("payment", "reference", "attempt", "after", "forgets")
+
+    def __init__(self, payment, chance, reference=None, forgets=False):
+        """reference: that of another caller. forgets: the caller does not name its earlier attempts."""
+        self.payment, self.reference, self.forgets = payment, reference or payment.reference, forgets
+        self.attempt = self.after = None
+        if payment.is_named:
+            self.attempt, self.after = f"{chance.getrandbits(64) or 1:016x}", [] if forgets else list(payment.attempts)
+            if not forgets:
+                payment.attempts.append(self.attempt)
+
+    @property
+    def request(self):
+        return load.decrypt(self.payment.token, self.reference.encode(), attempt=self.attempt, after=self.after or ())
+
+
+class Callers:
+    """The requests of all rounds, and their answers."""
+
+    def __init__(self, chance, key):
+        self.chance, self.key, self.past, self.wrong = chance, key, history.History(), []
+        # The payments that were released, and those that may have been, by reference.
+        self.released, self.open = {}, {}
+        self.outcomes, self.counts = collections.Counter(), collections.Counter()
+
+    def take(self, ask, status, body, began, ended):
+        """Writes an answer to the history. Returns its result, which is the code of a refusal."""
+        self.past.released(began, ended, "node-1", status, body, transaction=ask.payment.transaction, reference=ask.reference,
+                           key=self.key, attempt=ask.attempt, after=ask.after)
+        result, facts = history.release_answer(status, body)
+        if result in history.RELEASED:
+            self.released[ask.payment.reference] = ask.payment
+            self.open.pop(ask.payment.reference, None)
+        elif ask.payment.reference not in self.released:
+            self.open[ask.payment.reference] = ask.payment
+        self.counts[result] += 1
+        return result if result in history.RELEASED else facts.get("code", "unanswered")
+
+    def under_load(self, ask, status, body, began, ended):
+        outcome = self.take(ask, status, body, began, ended)
+        self.outcomes[outcome] += 1
+        # While it starts and ends, the daemon may refuse these requests only with 503.
+        if status not in (None, 200, 503) and outcome != "key_not_active" and not (ask.forgets and outcome == "transaction_replayed"):
+            self.wrong.append(f"{ask.reference} was refused with {outcome} under load")
+
+    def requests(self, fresh):
         """Yields fresh payment tokens, and every eighth time a released one with its reference."""
         while fresh:
-            known = list(self.tokens)[-200:]
-            if known and chance.random() < 0.125:
-                reference = chance.choice(known)
-                yield (reference, self.tokens[reference]), load.decrypt(self.tokens[reference], reference.encode())
+            known = list(self.released.values())[-200:]
+            if known and self.chance.random() < 0.125:
+                yield self.pair(Ask(self.chance.choice(known), self.chance, forgets=self.chance.random() < 0.25))
             number, token = fresh.popleft()
-            reference = f"kill-{number}"
-            yield (reference, token), load.decrypt(token, reference.encode())
+            yield self.pair(Ask(Payment(f"kill-{number}", token, self.chance.random() < 0.3), self.chance))
+
+    @staticmethod
+    def pair(ask):
+        return ask, ask.request
+
+    def settle(self, daemon, asked):
+        """Checks after a restart that each unanswered payment is had under its reference. Asks for released ones with another
+        reference, or by a caller that has forgotten its attempts, which must be refused."""
+        def had(ask, status, body, began, ended):
+            if status != 200:
+                self.wrong.append(f"{ask.reference} was unanswered, and is refused under its reference: {status} {body[:200]}")
+            self.take(ask, status, body, began, ended)
+            self.outcomes["claimed before" if b'"repeated":true' in body else "not claimed before"] += status == 200
+        load.drive(daemon.socket, 4, [self.pair(Ask(payment, self.chance)) for payment in list(self.open.values())], had)
+
+        def refused(ask, status, body, began, ended):
+            self.take(ask, status, body, began, ended)
+            self.outcomes["replays refused"] += 1
+            if (status, json.loads(body).get("code")) != (409, "transaction_replayed"):
+                self.wrong.append(f"{ask.reference} was released before, and asked for again answers {status} {body[:200]}")
+        load.drive(daemon.socket, 4, [
+            self.pair(Ask(payment, self.chance, forgets=True) if payment.is_named and self.chance.random() < 0.5
+                      else Ask(payment, self.chance, "another"))
+            for payment in asked], refused)
 
 
-def settle(daemon, answers, left, known):
-    """Checks after a restart that each unanswered payment token is released once, and that released ones are not released
-    again."""
-    counts = collections.Counter()
+class Disturbances:
+    """Stops the daemon for moments, and suspends and resumes its key, in a separate thread until `finish`."""
 
-    def had(tag, status, body, began, ended):
-        if status != 200:
-            answers.wrong.append(f"{tag} was unanswered, and is refused under its reference: {status} {body[:200]}")
-            return
-        answers.take(tag, body)
-        # An unanswered repeat does not count, because its payment token was already released.
-        if tag not in known:
-            counts["claimed" if json.loads(body)["repeated"] else "not claimed"] += 1
-    load.drive(daemon.socket, 4, [(reference, load.decrypt(token, reference.encode()))
-                                  for reference, token in left.items()], had)
+    def __init__(self, daemon, past, key, chance):
+        self.daemon, self.past, self.key, self.chance = daemon, past, key, chance
+        self.counts, self.ended, self.thread, self.lock = collections.Counter(), threading.Event(), None, threading.Lock()
 
-    def refused(tag, status, body, began, ended):
-        if status != 409 or json.loads(body).get("code") != "transaction_replayed":
-            answers.wrong.append(f"{tag} was released before, and asked for again answers {status} {body[:200]}")
-        counts["replays refused"] += 1
-    return counts, refused
+    def change(self, operation):
+        """Suspends or resumes the key. Returns True if the command succeeded."""
+        result = self.past.change(self.daemon, "node-1", operation, self.key)
+        self.counts[f"{operation} {result}"] += 1
+        return result == "done"
+
+    def start(self):
+        self.ended.clear()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.ended.wait(self.chance.uniform(0, 0.3)):
+            if self.chance.random() < 0.5:
+                with self.lock:
+                    if not self.ended.is_set():
+                        stopped = service.stop(self.daemon.process.pid)
+                        time.sleep(self.chance.uniform(0, 0.2))
+                        service.go_on(stopped)
+                        self.counts["stopped"] += 1
+            elif self.change("suspend"):
+                self.ended.wait(self.chance.uniform(0, 0.3))
+                self.change("resume")
+
+    def kill(self):
+        """Kills the daemon when it is not stopped. Returns what Service.kill does."""
+        self.ended.set()
+        with self.lock:
+            return self.daemon.kill()
+
+    def finish(self):
+        """Waits for the last disturbance of the killed daemon."""
+        self.thread.join(service.GUARD)
+
+    def resume(self):
+        """Ends a suspension that the crash left."""
+        if json.loads(self.daemon.ctl("key", "show", self.key, "--output", "json"))["state"] != "active":
+            service.wait("the key's resumption", lambda: self.change("resume"))
 
 
 def main(parser):
     options = service.parse(parser, seed="of the random moments", rounds=(50, 3, "how often it is killed"),
                             clients=(16, 16, "connections"))
     rounds, chance = options.rounds, random.Random(options.seed)
-    answers, tokens, left = proof.Answers(), {}, {}
-    unclaimed = claimed = replays = 0
     print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
+        seconds = daemon.start()
+        daemon.import_merchant()
+        key = json.loads(daemon.ctl("key", "list", "--output", "json"))[0]["publicKeyHash"]
+        callers = Callers(chance, key)
+        disturbances = Disturbances(daemon, callers.past, key, random.Random(options.seed + 1))
         # After the last start there is no load, and all conditions must hold.
         for number in range(1, rounds + 2):
-            seconds = daemon.start()
-            if number == 1:
-                daemon.import_merchant()
-            counts, refused = settle(daemon, answers, left, tokens)
-            tokens.update(left)
-            known = list(tokens.items())
+            if number > 1:
+                seconds = daemon.start()
+                disturbances.resume()
+            known = list(callers.released.values())
             # A crash can lose only the newest releases, so only those are checked until the last round, which checks all.
-            asked = known if number > rounds else known[-100:]
-            load.drive(daemon.socket, 4, [(reference, load.decrypt(token, b"another")) for reference, token in asked],
-                       refused)
-            claimed, unclaimed = claimed + counts["claimed"], unclaimed + counts["not claimed"]
-            replays += counts["replays refused"]
+            callers.settle(daemon, known if number > rounds else known[-100:])
             if number > rounds:
                 break
             # The kill comes after this number of answers, so the daemon is under load on any machine. Only these payment tokens
             # and those under way can be used until then.
             last = chance.randint(1, 150 if options.short else 1000)
             fresh = collections.deque(enumerate(service.mint(last + options.clients), start=number * 10000))
-            turn = Round(answers, tokens, daemon)
             ended, taken, began = [], 0, time.monotonic()
+            before = callers.outcomes.copy()
+            disturbances.start()
 
-            def answered(tag, status, body, began, now):
+            def answered(ask, status, body, began, now):
                 nonlocal taken
-                turn.answered(tag, status, body, began, now)
-                if status == 200:
-                    tokens[tag[0]] = tag[1]
+                callers.under_load(ask, status, body, began, now)
                 taken += status is not None
                 if taken == last and not ended:
-                    ended.append((time.monotonic(), daemon.kill()))
-            load.drive(daemon.socket, options.clients, turn.requests(fresh, chance), answered)
+                    ended.append((time.monotonic(), disturbances.kill()))
+            load.drive(daemon.socket, options.clients, callers.requests(fresh), answered)
+            disturbances.finish()
             if not ended:
                 raise service.Failed(f"round {number}: {taken} answers came, and the load was over before {last}")
             if not ended[0][1]:
-                answers.wrong.append(f"round {number}: the worker was still there {service.GUARD} s after its daemon's end")
-            left = turn.open
+                callers.wrong.append(f"round {number}: the worker was still there {service.GUARD} s after its daemon's end")
+            since = callers.outcomes - before
             print(f"round {number:3}  ready in {seconds:4.1f} s, killed after {(ended[0][0] - began) * 1000:4.0f} ms: "
-                  f"{turn.outcomes['released']} released, {turn.outcomes['repeated']} repeated, {len(left)} unanswered",
-                  flush=True)
-        wrong = list(answers.wrong)
-        found, counts = proof.compare(proof.LedgerFile(), answers)
-        wrong += found
-        print(f"answered    {len(answers.released)} releases, {len(answers.repeated)} repeats")
-        print(f"ledger      {counts['claims']} claims, {counts['released']} releases and {counts['repeats']} repeats recorded")
-        print(f"unanswered  {claimed} of {claimed + unclaimed} had been claimed before the crash; "
-              "each was had under its reference")
-        print(f"replays     {replays} transactions asked for again after a restart, under another reference")
+                  f"{since['released']} released, {since['repeated']} repeated, {len(callers.open)} unanswered", flush=True)
+        ledger, counts = proof.LedgerFile(), callers.outcomes
+        found, there, _, _ = proof.recorded(ledger)
+        wrong = callers.wrong + found + callers.past.judge(f"kill-{options.seed}", ledger.lines())
+        print(f"answered    {callers.counts['released']} releases, {callers.counts['repeated']} repeats")
+        print(f"ledger      {there['claims']} claims, {there['released']} releases and {there['repeats']} repeats recorded")
+        print(f"unanswered  {counts['claimed before']} of {counts['claimed before'] + counts['not claimed before']} had been claimed "
+              "before the crash; each was had under its reference")
+        print(f"replays     {counts['replays refused']} transactions asked for again after a restart, by others or without attempts")
+        print("meanwhile   " + ", ".join(f"{count} {what}" for what, count in sorted(disturbances.counts.items())))
         wrong += proof.verify(daemon)
         wrong += daemon.stop()
     return wrong

@@ -31,14 +31,21 @@ def _authorization(key):
     return b"Authorization: Bearer %s\r\n" % key if key else b""
 
 
-def decrypt(token, reference=None, expected=None):
-    """Returns a request for POST /v1/decrypt; token is the line that token-forge printed."""
+def decrypt(token, reference=None, expected=None, attempt=None, after=()):
+    """Returns a request for POST /v1/decrypt; token is the line that token-forge printed. attempt, after: names of attempts."""
     body = b'{"token":' + token.strip()
     if reference is not None:
         body += b',"reference":"%s"' % reference
     if expected is not None:
         body += b',"expected":' + expected
+    if attempt is not None:
+        body += b',"attempt":"%s","after":[%s]' % (attempt.encode(), b",".join(b'"%s"' % name.encode() for name in after))
     return post(b"/v1/decrypt", body + b"}")
+
+
+def transaction(token):
+    """Returns the transactionId that a payment token names."""
+    return json.loads(token)["paymentData"]["header"]["transactionId"]
 
 
 class Connection:

@@ -171,6 +171,19 @@ class Outages:
         repaired = time.monotonic()
         return Event(struck, repaired, repaired, f"{self.races} payment tokens at all daemons at once")
 
+    def suspended_key(self):
+        """Suspends the key on one node, and resumes it on another one. All nodes must release nothing meanwhile."""
+        nodes, key = self.chance.sample(self.nodes, 2), self.payments.key
+        for node, operation in zip(nodes, ("suspend", "resume")):
+            service.wait(f"{operation} on {node}",
+                         lambda: self.payments.past.change(self.daemons[node].daemon, node, operation, key) == "done")
+            if operation == "suspend":
+                struck = time.monotonic()
+                self._last(struck)
+                self._nothing_since(struck, "with a suspended key")
+        repaired = time.monotonic()
+        return Event(struck, repaired, repaired, " and ".join(nodes))
+
     def stopped_daemon(self):
         """Stops a daemon's processes (SIGSTOP) for longer than its lease. The other daemons must continue."""
         node = self.chance.choice(self.nodes)

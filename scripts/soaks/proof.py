@@ -1,5 +1,6 @@
 """Compares a ledger after a soak with the callers' answers, while the daemon still uses it, and runs the verifiers on its
 record."""
+import collections
 import contextlib
 import json
 import pathlib
@@ -69,47 +70,52 @@ class LedgerFile:
         return [transaction.hex() for transaction in self._select("SELECT transaction_id FROM claim")]
 
 
-def compare(ledger, answers):
-    """Compares claims and record with the answers, in both directions. Returns what is wrong, and the numbers of claims, of
-    records, of transactions that the record shows as released twice, of answers without a record, and of answers without a claim.
-    Summaries of refusals are complete only once the daemon has stopped.
+def recorded(ledger):
+    """Compares claims and record. Returns what is wrong, the numbers of claims and of the record's lines by kind, the place of each
+    release in the record by transactionId, and the recorded repeats. Summaries of refusals are complete only once the daemon has
+    stopped.
 
     ledger: a LedgerFile, or one of database.py.
     """
-    wrong, recorded, repeats, dropped, refused, twice, unrecorded, lost = [], {}, set(), 0, 0, 0, 0, 0
+    wrong, found, repeats, counts = [], {}, set(), collections.Counter()
     for line in map(json.loads, ledger.lines()):
         where = (line["node"], line["sequence"])
         if line["event"] == "records_dropped":
-            dropped += line["count"]
+            counts["dropped"] += line["count"]
         elif line["event"] == "refusals":
-            refused += line["count"]
+            counts["refused"] += line["count"]
         elif line["event"] in ("decrypt", "request") and line["outcome"] not in ("ok", "repeat"):
-            refused += 1
+            counts["refused"] += 1
         elif line["event"] == "decrypt":
             transaction = line["transactionId"]
             if line["outcome"] == "repeat":
                 repeats.add((transaction, *where))
-            elif transaction in recorded:
-                twice += 1
-                wrong.append(f"{transaction} was released twice by the record: {recorded[transaction]} and {where}")
+            elif transaction in found:
+                counts["twice"] += 1
+                wrong.append(f"{transaction} was released twice by the record: {found[transaction]} and {where}")
             else:
-                recorded[transaction] = where
-    claimed = ledger.claims()
-    there = set(claimed)
+                found[transaction] = where
+    claimed = set(ledger.claims())
+    if claimed != set(found):
+        wrong.append(f"{len(claimed ^ set(found))} transactions are claimed and not recorded as released, or not both")
+    counts.update({"claims": len(claimed), "released": len(found), "repeats": len(repeats)})
+    return wrong, counts, found, repeats
+
+
+def compare(ledger, answers):
+    """Compares claims and record with the answers, in both directions. Returns what is wrong and the numbers of `recorded`, with
+    those of answers without a record (`unrecorded`) and of transactions without one (`lost`)."""
+    wrong, counts, found, repeats = recorded(ledger)
     for transaction, (_, node, sequence) in answers.released.items():
-        lost += transaction not in there
-        if recorded.get(transaction) != (node, sequence):
-            unrecorded += 1
-            wrong.append(f"{transaction} was answered as record {(node, sequence)}, recorded {recorded.get(transaction)}")
+        counts["lost"] += transaction not in found
+        if found.get(transaction) != (node, sequence):
+            counts["unrecorded"] += 1
+            wrong.append(f"{transaction} was answered as record {(node, sequence)}, recorded {found.get(transaction)}")
     for repeat in answers.repeated:
-        lost += repeat[0] not in there
+        counts["lost"] += repeat[0] not in found
         if repeat not in repeats:
-            unrecorded += 1
+            counts["unrecorded"] += 1
             wrong.append(f"the repeat {repeat} was answered and is not recorded")
-    if there != set(recorded):
-        wrong.append(f"{len(there ^ set(recorded))} transactions are claimed and not recorded as released, or not both")
-    counts = {"claims": len(claimed), "released": len(recorded), "repeats": len(repeats), "refused": refused,
-              "dropped": dropped, "twice": twice, "unrecorded": unrecorded, "lost": lost}
     return wrong, counts
 
 

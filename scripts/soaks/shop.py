@@ -4,7 +4,9 @@ import copy
 import json
 import os
 import pathlib
+import time
 
+import history
 import load
 import service
 
@@ -18,7 +20,7 @@ class Payment:
     __slots__ = ("identifier", "cents", "request", "result", "code")
 
     def __init__(self, token, cents, key):
-        self.identifier = json.loads(token)["paymentData"]["header"]["transactionId"]
+        self.identifier = load.transaction(token)
         self.cents, self.result, self.code = cents, None, None
         body = (b'{"token":' + token.strip() + b',"orderId":"order-%s","expected":{"amount":"%d.%02d","currency":"USD"}}'
                 % (self.identifier[:12].encode(), cents // 100, cents % 100))
@@ -63,6 +65,8 @@ class Shop:
         self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
         self.simulator = like.simulator if like else service.Program(
             "simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock", "--log", f"{here}/simulator.log")
+        # Two gateways of one store share a history.
+        self.past = like.past if like else history.History()
         self.payments, self.counts = [], collections.Counter()
         self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
@@ -93,8 +97,12 @@ class Shop:
 
         def answered(payment, status, body, began, ended):
             self.counts["answers" if status else "broken"] += 1
-            if not payment.take(status, body):
+            is_answered = payment.take(status, body)
+            if not is_answered:
                 left.append(payment)
+            self.past.operation(
+                began, ended, self.name, "pay", payment.result if is_answered else "unknown",
+                {"code": payment.code.partition(" ")[2]} if payment.code else {}, payment=payment.identifier)
             if tick:
                 tick()
         load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
@@ -127,6 +135,14 @@ class Shop:
     def status(self, payment):
         status, body = load.once(self.gateway.socket, load.get(f"/payments/apple-pay/{payment.identifier}", self.key))
         return json.loads(body)["status"] if status == 200 else status
+
+    def judge(self, name):
+        """Returns what is wrong with the history, which ends with the simulator's log."""
+        for identifier, outcomes in self.submissions().items():
+            for outcome in outcomes:
+                self.past.operation(time.monotonic(), time.monotonic(), "simulator", "submit", "done", {"outcome": outcome},
+                                    payment=identifier)
+        return self.past.judge(name)
 
     def submissions(self):
         """Returns, by payment, the outcome of each submission in the simulator's log."""
