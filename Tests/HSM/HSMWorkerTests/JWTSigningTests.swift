@@ -15,10 +15,11 @@ import WorkerProtocol
     private static let names = (issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34")
 
     private func opened(
-        _ hsmToken: any WorkersToken, isConfigured: Bool = true
+        _ hsmToken: any WorkersToken, isConfigured: Bool = true, callTimeout: UInt32 = 10_000
     ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
         let worker = try WorkerUnderTest(hsmToken)
         let description = try await worker.open(hsmToken) { opening in
+            opening.callTimeout = callTimeout
             guard isConfigured else { return }
             (opening.portalIssuer, opening.portalKeyId) = Self.names
         }
@@ -44,6 +45,22 @@ import WorkerProtocol
         return Array(try #require(Data(base64Encoded: String(base64))))
     }
 
+    /// Requires that the answer is a token with the key's signature, and returns its header and its claims.
+    private func verified(
+        _ answer: WorkerAnswer, _ key: P256.Signing.PrivateKey
+    ) throws -> (header: JSONObject, claims: JSONObject) {
+        guard case .jsonWebToken(let token) = answer else {
+            throw WorkerUnderTest.Unexpected(description: "\(answer)")
+        }
+        let parts = String(decoding: token, as: UTF8.self).split(separator: ".")
+        let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.part(parts[2]))
+        #expect(key.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+        return (
+            try #require(JSONValue(parsing: Self.part(parts[0])).objectValue),
+            try #require(JSONValue(parsing: Self.part(parts[1])).objectValue)
+        )
+    }
+
     @Test("signs a token with the configured names and the worker's clock", arguments: TokenKind.installed)
     func signed(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -51,21 +68,57 @@ import WorkerProtocol
         let key = P256.Signing.PrivateKey()
         #expect(try await worker.importServiceKey(key, description) == .done)
         let before = Int(Date().timeIntervalSince1970)
-        guard case .jsonWebToken(let token) = try await worker.call(.signJWT(Self.request(Self.hash(key)))) else {
-            Issue.record("not signed")
-            return
-        }
+        let answer = try await worker.call(.signJWT(Self.request(Self.hash(key))))
         let after = Int(Date().timeIntervalSince1970)
-        let parts = String(decoding: token, as: UTF8.self).split(separator: ".")
-        let header = try #require(JSONValue(parsing: Self.part(parts[0])).objectValue)
+        let (header, claims) = try verified(answer, key)
         #expect(header["kid"]?.stringValue == Self.names.keyId && header["alg"]?.stringValue == "ES256")
-        let claims = try #require(JSONValue(parsing: Self.part(parts[1])).objectValue)
         #expect(claims["iss"]?.stringValue == Self.names.issuer)
         let begin = try #require(claims["iat"]?.numberValue?.int)
         #expect((before - 10...after - 10).contains(begin))
         #expect(claims["exp"]?.numberValue?.int == begin + 100)
-        let signature = try P256.Signing.ECDSASignature(rawRepresentation: Self.part(parts[2]))
-        #expect(key.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
+    }
+
+    @Test("signs after a busy HSM token, a lost session or login, a stale handle, or a failed signature")
+    func onceFailed() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        for fault in [
+            "C_SignInit nth=1 return=0x31", "C_SignInit nth=1 return=0xB1", "C_SignInit nth=1 return=0xB3",
+            "C_SignInit nth=1 close-sessions", "C_SignInit nth=1 logout", "C_SignInit nth=1 return=0x60",
+            "C_Sign nth=1 return=0x5", "C_Sign nth=1 return=0x30",
+        ] {
+            try hsmToken.play("fault \(fault)")
+            let answer = try await worker.call(.signJWT(Self.request(Self.hash(key))))
+            #expect(throws: Never.self, "\(fault)") { try verified(answer, key) }
+        }
+    }
+
+    @Test("reports a busy HSM token, one that signs no more, and one that fails with this key alone")
+    func failing() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await opened(hsmToken, callTimeout: 1_000)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        let request = try Self.request(Self.hash(key))
+        try hsmToken.play("fault C_SignInit always return=0x31")
+        let busy = try await worker.call(.signJWT(request))
+        #expect(busy.failureKind == .overloaded && busy.failureMessage.contains("busy"), "\(busy)")
+        try hsmToken.play("fault C_Sign always return=0x30")
+        let dead = try await worker.call(.signJWT(request))
+        #expect(dead.failureKind == .hsmTokenUnavailable, "\(dead)")
+        #expect(dead.failureMessage.contains("CKR_DEVICE_ERROR"), "\(dead)")
+        try hsmToken.play("false-signatures")
+        let wrong = try await worker.call(.signJWT(request))
+        #expect(wrong.failureKind == .hsmTokenUnavailable, "\(wrong)")
+        #expect(wrong.failureMessage.contains("does not verify"), "\(wrong)")
+        // The second attempt fails at C_SignInit, since the first one left a signature unfinished.
+        try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
+        let oneKey = try await worker.call(.signJWT(request))
+        #expect(oneKey.failureKind == .overloaded && oneKey.failureMessage.contains("signs with others"), "\(oneKey)")
+        try hsmToken.play()
+        _ = try verified(try await worker.call(.signJWT(request)), key)
     }
 
     @Test("refuses a name that is not one of Apple's, keys of other uses, and unknown keys")

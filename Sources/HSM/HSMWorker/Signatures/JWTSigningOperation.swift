@@ -20,33 +20,12 @@ extension OpenToken {
             throw WorkerFailure(
                 .importRefused, "A service key signs tokens for known requests only; the name has other characters.")
         }
-        var isSecond = false
-        while true {
-            let entry = try borrow(request.publicKeyHash, for: .service, in: &session)
-            defer { keys.giveBack(request.publicKeyHash) }
-            let token = JSONWebToken(
-                key, for: PortalRequest(request.kind, of: name), scope: request.scope, now: time(nil))
-            do throws(CallError) {
-                let signature = try keyUses.reading { () throws(CallError) in
-                    let signature = try JWTSignatures.sign(token.signingInput, with: entry, in: &session)
-                    if signature != nil { countUse(of: entry) }
-                    return signature
-                }
-                if let signature { return token.signed(signature) }
-            } catch {
-                guard error.isStaleHandle, !isSecond else {
-                    let kind: WorkerFailure.Kind =
-                        error.isBusy
-                        ? .overloaded
-                        : error.isUnrelatedToKey || error.isStaleHandle ? .hsmTokenUnavailable : .importRefused
-                    throw WorkerFailure(kind, "The JSON Web Token cannot be signed: \(error).")
-                }
-                isSecond = true
-                try findAgain(entry, error, &session, &deadline)
-                continue
-            }
-            throw WorkerFailure(
-                .importRefused, "The HSM token's signature does not verify under the key's own public key.")
+        let portalRequest = PortalRequest(request.kind, of: name)
+        return try sign(with: request.publicKeyHash, for: .service, in: &session, &deadline) {
+            (entry, session) throws(CallError) in
+            // Each attempt has the present times, since a busy HSM token may take seconds.
+            let token = JSONWebToken(key, for: portalRequest, scope: request.scope, now: time(nil))
+            return try JWTSignatures.sign(token.signingInput, with: entry, in: &session).map(token.signed)
         }
     }
 }

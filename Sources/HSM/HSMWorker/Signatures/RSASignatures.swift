@@ -11,7 +11,6 @@ struct RSASignatures: Sendable {
     private(set) var shortcomings: [String] = []
     /// The origin of the test key pair; nil if none could be made.
     private(set) var testPairOrigin: TestKeyPair.Origin?
-    private let keeper: StoredTestPair.Keeper
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
         switch algorithm {
@@ -41,7 +40,6 @@ struct RSASignatures: Sendable {
         makesStoredPair: Bool = false, keeper: StoredTestPair.Keeper = .worker, in session: inout Session,
         _ deadline: inout CallDeadline
     ) {
-        self.keeper = keeper
         let key: TestKeyPair
         do throws(CallError) {
             key = try deadline.retryingWhileBusy { () throws(CallError) in
@@ -79,41 +77,17 @@ struct RSASignatures: Sendable {
 
     /// Tests a key: signs with it, and verifies the signature with its public key.
     /// - Returns: nil if the signature is valid, otherwise the fault.
-    func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+    func selfTestFailure(with key: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard let any else { return SelfTestFailure("the HSM token makes no RSA signatures") }
-        return any.failure(to: Self.testMessage(), with: key, in: &session)
-    }
-
-    /// Signs with a new test key pair, to show whether the HSM token signs at all.
-    /// - Returns: nil if it does, otherwise the fault.
-    func selfTestFailure(in session: inout Session) -> SelfTestFailure? {
-        do throws(CallError) {
-            let key = try TestKeyPair(for: .rsaV1, use: .identity, keeper: keeper, in: &session)
-            defer { key.destroy(in: &session) }
-            return selfTestFailure(with: key.entry, in: &session)
-        } catch {
-            return SelfTestFailure(error.description, error)
-        }
-    }
-
-    /// A new message without meaning. It begins neither like a TLS handshake nor like DER, so that its signature has no
-    /// other use.
-    private static func testMessage() -> [UInt8] {
-        Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+        // The message begins neither like a TLS handshake nor like DER.
+        return any.failure(to: SelfTestFailure.messageToSign(), with: key, in: &session)
     }
 }
 
 extension RSASignatureMethod {
     fileprivate func failure(
-        to message: [UInt8], with key: borrowing PrivateKeyEntry, in session: inout Session
+        to message: [UInt8], with key: PrivateKeyEntry, in session: inout Session
     ) -> SelfTestFailure? {
-        do throws(CallError) {
-            guard try sign(message, with: key, in: &session) != nil else {
-                return SelfTestFailure("a signature that does not verify")
-            }
-            return nil
-        } catch {
-            return SelfTestFailure(error.description, error)
-        }
+        SelfTestFailure.ofSignature { () throws(CallError) in try sign(message, with: key, in: &session) }
     }
 }

@@ -19,6 +19,22 @@ struct SelfTestFailure: Error, CustomStringConvertible {
         self.description = description
         self.call = call
     }
+
+    /// Makes a test signature.
+    /// - Parameter sign: Signs a message and verifies the signature. Returns nil if it does not verify.
+    /// - Returns: nil if the signature is valid, otherwise the fault.
+    static func ofSignature(_ sign: () throws(CallError) -> [UInt8]?) -> SelfTestFailure? {
+        do throws(CallError) {
+            return try sign() == nil ? SelfTestFailure("a signature that does not verify") : nil
+        } catch {
+            return SelfTestFailure(error.description, error)
+        }
+    }
+
+    /// Returns a new message without meaning, so that its signature has no other use.
+    static func messageToSign() -> [UInt8] {
+        Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+    }
 }
 
 extension RestorationTier {

@@ -24,7 +24,12 @@ struct StoredTestPair: Sendable {
     private let keeper: Keeper
 
     init(_ scheme: RestorationScheme, _ use: KeyUse, _ keeper: Keeper = .worker) {
-        name = use == .identity ? "TLS" : scheme.name
+        name =
+            switch use {
+            case .processing: scheme.name
+            case .identity: "TLS"
+            case .service: "JWT"
+            }
         self.keeper = keeper
     }
 

@@ -20,6 +20,7 @@ struct TierSelection: Sendable {
     /// True if a payment token version has no tier because only tier C would work and the configuration does not allow
     /// tier C.
     private(set) var needsExtractableSecret = false
+    private let keeper: StoredTestPair.Keeper
 
     /// The tiers in the order in which they are tried, strongest first.
     private static let candidates: [any RestorationTier] = [
@@ -49,6 +50,7 @@ struct TierSelection: Sendable {
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
+        self.keeper = keeper
         signatures = RSASignatures(makesStoredPair: makesStoredPairs, keeper: keeper, in: &session, &deadline)
         if let origin = signatures.testPairOrigin { note(origin) }
         ecV1 = select(.ecV1, in: &session, allowExtractableSecret, makesStoredPairs, keeper, &deadline)
@@ -118,6 +120,18 @@ struct TierSelection: Sendable {
             self[RestorationScheme(entry.publicKey.algorithm)]?.selfTestFailure(with: entry, in: &session)
         case .identity: signatures.selfTestFailure(with: entry, in: &session)
         case .service: JWTSignatures.selfTestFailure(with: entry, in: &session)
+        }
+    }
+
+    /// Signs with a new test key pair, to show whether the HSM token signs at all with keys of this use.
+    /// - Returns: nil if it does, otherwise the fault.
+    func signingFailure(for use: KeyUse, in session: inout Session) -> SelfTestFailure? {
+        do throws(CallError) {
+            let key = try TestKeyPair(for: use == .service ? .ecV1 : .rsaV1, use: use, keeper: keeper, in: &session)
+            defer { key.destroy(in: &session) }
+            return selfTestFailure(of: key.entry, in: &session)
+        } catch {
+            return SelfTestFailure(error.description, error)
         }
     }
 
