@@ -137,7 +137,7 @@ struct Assembly: Sendable {
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: hsmTokens, opening: opening, commit: commit,
             ledgerClock: ledgerClock, arrivals: arrivals)
-        let signer = TLSSigner(keys: index, hsm: hsmTokens, opening: opening, commit: commit, clock: clock)
+        let signatures = RecordedSignatures(keys: index, hsm: hsmTokens, commit: commit, clock: clock)
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
             ledgerClock: ledgerClock,
@@ -167,12 +167,11 @@ struct Assembly: Sendable {
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let portal = PortalRoutes(
             reads: PortalReads(),
-            signer: configuration.renewal.map {
-                JWTSigner(keys: index, hsm: hsmTokens, renewal: $0, commit: commit, clock: clock)
-            }, keys: index, access: { [policies = live.policies] in policies.current.access }, clock: clock)
+            signer: configuration.renewal.map { JWTSigner(signatures: signatures, renewal: $0) }, keys: index,
+            access: { [policies = live.policies] in policies.current.access }, clock: clock)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
-            sessions: TLSRoutes(signer: signer),
+            sessions: TLSRoutes(signer: TLSSigner(signatures: signatures, opening: opening)),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, sealing: sealing, index: index, ledger: ledger,
                 ledgerClock: ledgerClock, recordCheck: recordCheck,

@@ -13,13 +13,8 @@ import WorkerSupervision
 /// The caller chooses no claim: the worker builds the token for a request of a closed set. The transaction that records
 /// the signature also checks that the key is active. A token whose record is not durable does not leave the daemon.
 struct JWTSigner: Sendable {
-    let keys: KeyIndex
-    let hsm: HSMTokenPool
+    let signatures: RecordedSignatures
     let renewal: RenewalSettings
-    let commit: UseCommit
-    let clock: WallClock
-
-    private var faults: FaultLog { commit.faults }
 
     /// Signs a token for one read.
     ///
@@ -45,33 +40,19 @@ struct JWTSigner: Sendable {
                 .hsmUnavailable, "The ledger has the service key, but no HSM token lists it at present.",
                 details: "GET /v1/status says why")
         }
-        try commit.gate.admit()
-        let signed: (token: [UInt8], hsmToken: String)
-        draft.mayHaveReachedHSM(true)
-        do {
-            signed = try await hsm.sign(
+        let (token, _) = try await signatures.make(
+            with: key.publicKeyHash, for: .service, by: caller, draft: draft
+        ) { (hsm, requester) async throws(WorkerFailure) in
+            try await hsm.sign(
                 JWTSigning(publicKeyHash: key.publicKeyHash.bytes, request: work.request, scope: work.scope),
-                heldBy: key.hsmTokens, for: Requester(caller))
-            faults.ended(Self.hsmComponent)
-        } catch {
-            draft.mayHaveReachedHSM(!error.isUnsent)
-            faults.began(Self.hsmComponent, error.message)
-            throw error.signatureRefusal
+                heldBy: key.hsmTokens, for: requester)
         }
-        draft.used(hsmToken: signed.hsmToken)
-        _ = try await commit.record(
-            SignatureUse(publicKeyHash: key.publicKeyHash, use: .service, at: clock.now()), by: caller, draft: draft)
-        keys.countUse(key.publicKeyHash, at: clock.now())
-        commit.instruments.keyUses.increment([key.publicKeyHash.hex])
-        return String(decoding: signed.token, as: UTF8.self)
+        return String(decoding: token, as: UTF8.self)
     }
 
     private func serviceKey() -> KeyEntry? {
-        keys.entries.first {
+        signatures.keys.entries.first {
             $0.use == .service && $0.merchantIdentifier == renewal.keyId && $0.state == .active
         }
     }
-
-    /// The component name, in fault log lines, for the HSM's signatures of JSON Web Tokens.
-    private static let hsmComponent = "hsm jwt signatures"
 }

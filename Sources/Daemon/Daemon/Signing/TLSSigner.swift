@@ -18,13 +18,12 @@ import WorkerSupervision
 /// server name of a TLS 1.2 input. A caller with the role `session` can therefore act as the merchant while it is
 /// connected.
 struct TLSSigner: Sendable {
-    let keys: KeyIndex
-    let hsm: HSMTokenPool
+    let signatures: RecordedSignatures
     let opening: FirstOpening
-    let commit: UseCommit
-    let clock: WallClock
 
-    private var faults: FaultLog { commit.faults }
+    private var keys: KeyIndex { signatures.keys }
+    private var hsm: HSMTokenPool { signatures.hsm }
+    private var clock: WallClock { signatures.clock }
 
     /// Returns the merchant's active identities, the newest first.
     ///
@@ -69,7 +68,7 @@ struct TLSSigner: Sendable {
         draft.setEvent(.tlsSignature(details))
         let input = try Self.read(bytes, algorithm)
 
-        await opening.pass(for: hash, in: keys, commit.gate)
+        await opening.pass(for: hash, in: keys, signatures.commit.gate)
         guard let key = keys.entry(hash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")
@@ -84,25 +83,14 @@ struct TLSSigner: Sendable {
                 "No HSM token that holds the key and is available now can make \(algorithm.rawValue) signatures.",
                 details: "GET /v1/tls-identities lists the algorithms; GET /v1/status has details")
         }
-        try commit.gate.admit()
-        let signed: (signature: [UInt8], hsmToken: String)
-        draft.mayHaveReachedHSM(true)
-        do {
-            signed = try await hsm.sign(
+        let (signature, audit) = try await signatures.make(
+            with: hash, for: .identity, by: caller, draft: draft
+        ) { (hsm, requester) async throws(WorkerFailure) in
+            try await hsm.sign(
                 TLSSigning(publicKeyHash: hash.bytes, algorithm: algorithm, input: bytes), heldBy: key.hsmTokens,
-                for: Requester(caller))
-            faults.ended(Self.hsmComponent)
-        } catch {
-            draft.mayHaveReachedHSM(!error.isUnsent)
-            faults.began(Self.hsmComponent, error.message)
-            throw error.signatureRefusal
+                for: requester)
         }
-        draft.used(hsmToken: signed.hsmToken)
-        let audit = try await commit.record(
-            SignatureUse(publicKeyHash: hash, use: .identity, at: clock.now()), by: caller, draft: draft)
-        keys.countUse(hash, at: clock.now())
-        commit.instruments.keyUses.increment([hash.hex])
-        return TLSSignatureAnswer(signature: Base64.encode(signed.signature), audit: audit)
+        return TLSSignatureAnswer(signature: Base64.encode(signature), audit: audit)
     }
 
     // MARK: Checks
@@ -166,7 +154,4 @@ struct TLSSigner: Sendable {
 
     private static let merchantForbidden = Refusal(
         .forbidden, "No access rule lets this caller use this merchant's key.")
-
-    /// The component name, in fault log lines, for the HSM's signatures.
-    private static let hsmComponent = "hsm signatures"
 }
