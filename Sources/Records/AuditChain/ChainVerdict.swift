@@ -51,6 +51,8 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let sealedAt: AuditTime?
     /// The keyIds of the keys that signed the chain's checkpoints.
     public let signers: Set<AuditDigest>
+    /// The keys among ``signers`` that the signer before does not endorse in the export, in order.
+    public let unendorsedKeys: [UnendorsedKey]
     /// The checkpoints that came later than the schedule requires.
     public let lateSeals: LateSeals
     /// True if the record's end is known from a checkpoint that was stored elsewhere, or because a daemon returned the
@@ -68,13 +70,32 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     /// True if a checkpoint seals the last record.
     public var isSealed: Bool { unsealed == 0 && sealedAt != nil }
 
-    /// One line, such as `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`.
-    public var description: String {
+    /// One line: ``summary``, and a sentence for each of ``unendorsedKeys``.
+    public var description: String { summary + unendorsedSentences }
+
+    /// The extent and the seal, such as `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`.
+    var summary: String {
         guard unsealed == 0, let sealedAt else {
             return "unsealed: node \(node.name), \(extent), \(unsealed) after record \(sealed) not sealed"
         }
         return "intact: node \(node.name), \(extent), sealed at \(sealedAt.text)"
     }
+
+    var unendorsedSentences: String {
+        unendorsedKeys.map { key in
+            "; nothing here shows that the key before vouches for the key \(key.keyId.hex), which seals from record "
+                + "\(key.firstRecord) on"
+        }.joined()
+    }
+}
+
+/// A key that seals a chain after another one, which has sealed no announcement of this key
+/// (``AuditEvent/auditKeyPrepare(from:to:)``). Either a lost audit key was replaced, or the announcement is not in the
+/// export, or an attacker has the key. The export does not show which.
+public struct UnendorsedKey: Sendable, Equatable {
+    public let keyId: AuditDigest
+    /// The sequence of the first record that this key seals.
+    public let firstRecord: Int
 }
 
 /// The checkpoints of a chain that came late, by the times of the host's clock. They are no fault: an HSM token may have

@@ -76,6 +76,19 @@ public struct KeyPin: Sendable, Equatable {
     }
 }
 
+extension AuditEntry {
+    private static let announcement = RecordFrame.EventMark(.auditKeyPrepare)
+
+    /// Returns the keyId of the key that the record announces (``AuditEvent/auditKeyPrepare(from:to:)``). Returns nil for
+    /// any other record.
+    public static func announcedAuditKey(line: [UInt8]) -> AuditDigest? {
+        guard RecordFrame(line)?.isEvent(announcement) == true, let entry = try? AuditEntry(line: line) else {
+            return nil
+        }
+        return entry.details["to"]?.stringValue.flatMap(AuditDigest.init(hex:))
+    }
+}
+
 /// The keys of other nodes that one node's record names as trusted.
 ///
 /// A second record that trusts keys of the same node on first use is a fault. A daemon writes a second one only if an

@@ -46,6 +46,11 @@ struct NodeChain: Sendable {
     /// The keyIds of the keys that signed the chain's checkpoints. If signatures are checked, there are at most as many
     /// as given keys.
     private var signers: Set<AuditDigest> = []
+    /// The key that signed the last checkpoint, and the given keys that it endorses: those whose announcements it sealed.
+    private var signer: AuditDigest?
+    private var endorsed: Set<AuditDigest> = []
+    private var unsealedAnnouncements: Set<AuditDigest> = []
+    private var unendorsedKeys: [UnendorsedKey] = []
     /// The first record that no checkpoint seals yet, with its time.
     private var waiting: (sequence: Int, time: AuditTime)?
     private var lateSeals = LateSeals()
@@ -89,6 +94,9 @@ struct NodeChain: Sendable {
                     unsealedPins.count < 4 * ChainVerifier.maximumNodes
                 {
                     unsealedPins.append((frame.sequence, pin))
+                }
+                if let key = AuditEntry.announcedAuditKey(line: line), keys?[key] != nil {
+                    unsealedAnnouncements.insert(key)
                 }
                 if frame.isEvent(RecordArchive.mark), let archive = RecordArchive(line: line) {
                     unsealedArchives = (unsealedArchives + [archive]).suffix(Self.maximumArchives)
@@ -137,14 +145,28 @@ struct NodeChain: Sendable {
         if sequence < last { throw .outOfOrder(after: last) }
         guard hash == checkpoint.hash else { throw .sealsAnother(sealedBefore: sealed) }
         if differsFromHead(sequence, checkpoint.hash) { throw .differsFromHead }
+        noteSigner(checkpoint.keyId)
         (sealed, sealedAt) = (sequence, checkpoint.time)
-        signers.insert(checkpoint.keyId)
         if let waiting { lateSeals.add(first: waiting.sequence, from: waiting.time, last: last, to: checkpoint.time) }
         waiting = nil
         guard !unsealedArchives.isEmpty else { return }
         if unsealedArchives.contains(where: { $0.last == start && $0.hash == startHash }) { unexplained = nil }
         archives = (archives + unsealedArchives).suffix(Self.maximumArchives)
         unsealedArchives = []
+    }
+
+    /// Notes the key that signed a checkpoint, and an ``UnendorsedKey`` if the signer before does not endorse it.
+    private mutating func noteSigner(_ keyId: AuditDigest) {
+        if let signer, signer != keyId {
+            if keys != nil, !endorsed.contains(keyId), !unendorsedKeys.contains(where: { $0.keyId == keyId }) {
+                unendorsedKeys.append(UnendorsedKey(keyId: keyId, firstRecord: sealed + 1))
+            }
+            endorsed = []
+        }
+        signer = keyId
+        signers.insert(keyId)
+        endorsed.formUnion(unsealedAnnouncements)
+        unsealedAnnouncements = []
     }
 
     /// Returns the keys that the records named as trusted since the last call. A checkpoint has just sealed these records.
@@ -202,7 +224,7 @@ struct NodeChain: Sendable {
         start.map {
             ChainRange(
                 node: node, start: $0, last: last, sealed: sealed, sealedAt: sealedAt, signers: signers,
-                lateSeals: lateSeals, endIsKnown: isLive || !heads.isEmpty)
+                unendorsedKeys: unendorsedKeys, lateSeals: lateSeals, endIsKnown: isLive || !heads.isEmpty)
         }
     }
 }

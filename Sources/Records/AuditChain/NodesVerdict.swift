@@ -119,9 +119,9 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
     }
 
     public var description: String {
-        let basis = source.map { ", \($0)" } ?? ""
         switch finding {
-        case .intact(let range), .unsealed(let range): return range.description + basis
+        case .intact(let range), .unsealed(let range):
+            return range.summary + (source.map { ", \($0)" } ?? "") + range.unendorsedSentences
         case .broken(let fault): return fault.description
         case .unverified(let range):
             return

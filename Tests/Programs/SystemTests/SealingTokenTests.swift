@@ -217,6 +217,22 @@ import TokenForge
             verdicts.append(verdict.output)
         }
         #expect(Set(verdicts).count == 1)
+        let newKey = try #require(change["to"]?.stringValue)
+        let named =
+            "; nothing here shows that the key before vouches for the key \(newKey), which seals from record "
+            + "\(try #require(sealed) + 1) on\n"
+        for verifier in [
+            (try Program.built("paytokenctl"), ["audit", "verify", "--export", export, "--public-key", keys]),
+            (ProjectFiles.path("scripts/verify-audit"), [export, keys]),
+        ] {
+            let verdict = try await Program.run(verifier.0, verifier.1)
+            #expect(verdict.status == 2 && verdict.output.hasPrefix("intact"), "\(verdict)")
+            #expect(verdict.output.hasSuffix(named), "\(verdict)")
+        }
+        let live = try await harness.paytokenctl(["audit", "verify", "--output", "json"])
+        let node = try JSONValue(parsing: live.outputBytes).objectValue?["nodes"]?.arrayValue?.first?.objectValue
+        let unendorsed = node?["unendorsedKeys"]?.arrayValue?.compactMap { $0.objectValue?["keyId"]?.stringValue }
+        #expect(live.status == 0 && unendorsed == [newKey], "\(live)")
         let recounted = try await Program.run(
             ProjectFiles.path("scripts/verify-audit"), ["--report", out, export, keys])
         #expect(recounted.output.contains(" facts that are counted are those of the export"), "\(recounted)")

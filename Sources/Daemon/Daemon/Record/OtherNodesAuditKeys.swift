@@ -141,7 +141,7 @@ actor OtherNodesAuditKeys {
         for key: CheckpointKey, of node: AuditNode, among pinned: [CheckpointKey]
     ) async throws(LedgerFailure) -> KeyPin.Endorsement? {
         let announcements = try await ledger.auditKeyEvents(of: node).filter {
-            AuditEntry.announcedAuditKey($0.line) == key.keyId
+            AuditEntry.announcedAuditKey(line: $0.line) == key.keyId
         }
         let chain = ledger.chain(of: node)
         for announcement in announcements.suffix(8) {
@@ -174,14 +174,6 @@ actor OtherNodesAuditKeys {
 }
 
 extension AuditEntry {
-    /// Returns the keyId that an `audit_key_prepare` record announces; nil for any other record.
-    fileprivate static func announcedAuditKey(_ line: [UInt8]) -> AuditDigest? {
-        guard let entry = try? AuditEntry(line: line), entry.event == AuditEvent.Name.auditKeyPrepare.rawValue else {
-            return nil
-        }
-        return entry.details["to"]?.stringValue.flatMap(AuditDigest.init(hex:))
-    }
-
     /// Returns the node and the key that an `audit_key_conflict` record names; nil for any other record.
     fileprivate static func auditKeyConflict(_ line: [UInt8]) -> (AuditNode, CheckpointKey)? {
         guard let entry = try? AuditEntry(line: line), entry.event == AuditEvent.Name.auditKeyConflict.rawValue,

@@ -110,7 +110,12 @@ struct LostAuditKeyTests {
         // The ledger had been compared with the lost HSM token, so it needs no fence.
         #expect(try await started.record.ledger.times().restoreFence == nil)
 
-        #expect(try await verdict(started, from, to).isIntact)
+        let both = try await verdict(started, from, to)
+        #expect(both.isIntact)
+        #expect(
+            both.description.hasSuffix(
+                "; nothing here shows that the key before vouches for the key \(to.keyId.hex), which seals from record "
+                    + "\(sealed + 1) on"))
         let end = "not signed by a given key: no given key vouches from record"
         #expect(try await verdict(started, from).description.hasSuffix("\(end) \(sealed + 1) on"))
         #expect(try await verdict(started, to).description.hasSuffix("\(end) 1 on"))

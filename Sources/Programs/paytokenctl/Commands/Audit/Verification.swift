@@ -205,6 +205,8 @@ struct ExportVerification {
 ///     {"verdict":"filtered","lines":…,"records":…}
 ///     {"verdict":"intact","lines":…,"records":…,"nodes":[{"node":…,"first":…,"last":…,"sealed":…,"sealedAt":…}]}
 ///     {"verdict":"broken","lines":…,"records":…,"fault":{"line":…,"node":…,"kind":"record","sequence":…,"message":…}}
+///
+/// A node has `"unendorsedKeys":[{"keyId":…,"first":…}]` if there are any, and `"lateSeals":…`.
 enum VerdictJSON {
     static func bytes(
         _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named] = []
@@ -253,6 +255,12 @@ enum VerdictJSON {
         writer.member("last", range.last)
         writer.member("sealed", range.sealed)
         writer.member("sealedAt", range.sealedAt?.text)
+        if !range.unendorsedKeys.isEmpty {
+            writer.member("unendorsedKeys", objects: range.unendorsedKeys) { key, json in
+                json.member("keyId", key.keyId.hex)
+                json.member("first", key.firstRecord)
+            }
+        }
         if range.lateSeals.count > 0 { writer.member("lateSeals", range.lateSeals.count) }
     }
 
