@@ -65,7 +65,8 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
     [SCRIPT_LOCK_AFTER_DATA] = "lock-after-data", [SCRIPT_STORED_KEYS_ONLY] = "stored-keys-only",
     [SCRIPT_PRIVATE_KEY_FIRST] = "private-key-first", [SCRIPT_IDENTIFIER_LIMIT] = "identifier-limit",
-    [SCRIPT_REPEAT_OBJECTS] = "repeat-objects",   [SCRIPT_FORGET_IDENTIFIERS] = "forget-identifiers",
+    [SCRIPT_REPEAT_OBJECTS] = "repeat-objects",   [SCRIPT_TWO_HANDLES] = "two-handles",
+    [SCRIPT_FORGET_IDENTIFIERS] = "forget-identifiers",
 };
 
 /// Ends the process. With an invalid script, the module must not act like a working HSM token.

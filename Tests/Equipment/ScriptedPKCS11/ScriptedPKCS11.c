@@ -6,6 +6,7 @@
 #include "OneStepKDF.h"
 #include "RealModule.h"
 #include "Script.h"
+#include "TwoHandles.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,6 +32,9 @@ CK_FUNCTION_LIST *real_module(void) {
         if (get == NULL || get(&real) != CKR_OK) {
             fprintf(stderr, "scripted PKCS#11 module: cannot load %s\n", script_module());
             abort();
+        }
+        if (script_setting(SCRIPT_TWO_HANDLES) != 0) {
+            real = taking_two_handles(real);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -220,13 +224,15 @@ static CK_RV C_FindObjectsInit_scripted(SESSION, TEMPLATE) {
     return result;
 }
 
-/// With `repeat-objects`, returns each handle twice.
+/// With `repeat-objects`, returns each handle twice. With `two-handles`, returns each object's second handle too.
 static CK_RV C_FindObjects_scripted(SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count) {
-    bool repeats = script_setting(SCRIPT_REPEAT_OBJECTS) != 0 && most > 1;
+    CK_OBJECT_HANDLE second = script_setting(SCRIPT_TWO_HANDLES) != 0 ? SECOND_HANDLE : 0;
+    bool repeats = (script_setting(SCRIPT_REPEAT_OBJECTS) != 0 || second != 0) && most > 1;
     SCRIPTED("C_FindObjects", real_module()->C_FindObjects(session, objects, repeats ? most / 2 : most, count));
     if (result == CKR_OK && repeats && !verdict.replaces_call) {
         for (CK_ULONG index = *count; index > 0; index--) {
-            objects[2 * index - 1] = objects[2 * index - 2] = objects[index - 1];
+            objects[2 * index - 2] = objects[index - 1];
+            objects[2 * index - 1] = objects[2 * index - 2] | second;
         }
         *count *= 2;
     }

@@ -93,6 +93,35 @@ struct VendorObjectsTests {
         }
     }
 
+    /// In PKCS#11 2.40, such an object cannot be told from two objects with equal attributes.
+    @Test("serves the keys of a library that shows each object under two handles, and warns of second objects")
+    func twoHandles() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "two-handles")
+        let first = try await WorkerUnderTest.withMerchantKeys(hsmToken)
+        let auditKey = try await first.createAuditKey([UInt8](1...16))
+        #expect(try await first.remember("one", node: "backend-1") == .done)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let keys = try await worker.keys()
+        let payments = [try EncryptedPayment.ec(), try EncryptedPayment.rsa()]
+        for payment in payments {
+            let shown = keys.filter { $0.identifier == payment.publicKeyHash }.map(\.inconsistency)
+            #expect(shown.count == 2 && shown.contains(nil))
+            #expect(shown.contains("Another private key in the HSM token has the same CKA_ID."), "\(shown)")
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+        #expect(try await worker.auditKeys() == [auditKey])
+        // The first call of a process searches for the node's objects, and finds the same one twice.
+        #expect(try await worker.remember("one", node: "backend-1") == .done)
+        #expect(try await Set(worker.heads()) == ["one"])
+        let later = try await WorkerUnderTest.serving(hsmToken)
+        #expect(try await later.remember("two", node: "backend-1") == .done)
+        #expect(try await Set(later.heads()) == ["two"])
+        for payment in payments {
+            #expect(try await later.call(.destroyKey(publicKeyHash: payment.publicKeyHash)) == .done)
+        }
+        #expect(try await later.keys().isEmpty)
+    }
+
     // MARK: Attributes
 
     /// The attributes are CKA_SENSITIVE (0x103) and CKA_EXTRACTABLE (0x162). Microchip's CryptoAuthentication library

@@ -58,7 +58,7 @@ extension OpenToken {
                 if isUsable { isUsable = try signs(objects, &session) }
                 if !isUsable {
                     for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
-                        try session.destroyObject(remnant)
+                        try session.destroyIfPresent(remnant)
                     }
                     if let known = auditKeyRefusal.withLock({ $0 }) { return .refused(known) }
                     if let refusal = try makeAuditKey(objects, &session) {

@@ -99,17 +99,18 @@ extension Session {
     }
 
     /// Stores the node's line, and destroys all other objects of the node. It searches the HSM token for them, so it
-    /// also finds objects that this process does not know.
+    /// also finds objects that this process does not know. Another object with the same line remains, because it may be
+    /// the same object under another handle.
     fileprivate mutating func storeDestroyingOthers(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {
-        let former = try findObjects(matching: remembered.objects)
         var found: ObjectHandle?
-        for object in former where found == nil {
-            if try rememberedLine(object) == line { found = object }
+        var former: [ObjectHandle] = []
+        for object in try findObjects(matching: remembered.objects) {
+            if try rememberedLine(object) == line { found = found ?? object } else { former.append(object) }
         }
         let kept = if let found { found } else { try create(remembered, line) }
-        for object in former where object != kept { try destroyObject(object) }
+        for object in former { try destroyIfPresent(object) }
         return kept
     }
 

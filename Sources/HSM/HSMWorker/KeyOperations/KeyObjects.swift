@@ -79,17 +79,12 @@ extension OpenToken {
         do throws(CallError) {
             isGone = try withoutKeyUses { () throws(CallError) in
                 if let entry = keys.remove(publicKeyHash), entry.hasCopy {
-                    // The working copy would continue to decrypt after the stored key was destroyed. A stale handle
-                    // means that the copy ended with the session that owned it.
-                    do throws(CallError) {
-                        try session.destroyObject(entry.working)
-                    } catch {
-                        guard error.isStaleHandle else { throw error }
-                    }
+                    // The working copy would continue to decrypt after the stored key was destroyed.
+                    try session.destroyIfPresent(entry.working)
                 }
                 let found = try session.storedObjects(identifiedBy: publicKeyHash)
                 for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
-                    for object in found[objectClass] ?? [] { try session.destroyObject(object) }
+                    for object in found[objectClass] ?? [] { try session.destroyIfPresent(object) }
                 }
                 return try session.storedObjects(identifiedBy: publicKeyHash)[.privateKey] == nil
             }

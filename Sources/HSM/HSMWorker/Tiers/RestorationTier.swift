@@ -134,6 +134,20 @@ extension Session {
         for object in objects { try? destroyObject(object) }
     }
 
+    /// Destroys an object that may be gone already: with another session, or under another handle, since some libraries
+    /// may show an object under two.
+    /// - Returns: false if the object was gone.
+    @discardableResult
+    mutating func destroyIfPresent(_ object: ObjectHandle) throws(CallError) -> Bool {
+        do throws(CallError) {
+            try destroyObject(object)
+            return true
+        } catch {
+            guard error.isStaleHandle else { throw error }
+            return false
+        }
+    }
+
     /// Destroys a key, in up to two attempts. A key that cannot be destroyed occupies memory of the HSM token until the
     /// session ends. It opens no other data, so the payment data is still returned.
     mutating func destroyTryingTwice(_ key: ObjectHandle) {

@@ -71,8 +71,7 @@ struct StoredTestPair: Sendable {
             for object in try session.findObjects(matching: search) {
                 let values = try session.attributes([.identifier, .label], of: object)
                 guard owns(identifier: values.bytes(.identifier), label: values.text(.label)) else { continue }
-                try session.destroyObject(object)
-                if objectClass == .privateKey { removed += 1 }
+                if try session.destroyIfPresent(object), objectClass == .privateKey { removed += 1 }
             }
         }
         return removed

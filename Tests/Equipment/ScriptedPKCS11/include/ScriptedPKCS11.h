@@ -33,6 +33,7 @@
 //     stored-keys-only        C_CreateObject takes no key, and C_GenerateKeyPair makes no session objects, as with a TPM
 //     private-key-first       C_CreateObject takes no public key before the process has stored a private one
 //     repeat-objects          C_FindObjects returns each object twice
+//     two-handles             C_FindObjects returns a second handle for each object, and all calls take it; read once
 //     forget-identifiers      a process forgets, when it ends, the CKA_ID that it gave a stored public key with
 //                             C_CreateObject, unless C_SetAttributeValue set it too. Other processes then see the
 //                             CKA_ID without its last byte
