@@ -162,6 +162,9 @@ let folders: [[Target]] = [
             .target(
                 name: "PaymentToken",
                 dependencies: ["Locks", "Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
+            /// Google Pay's payment token: its format, and its signatures up to Google's root keys. No I/O and no clock.
+            .target(
+                name: "GooglePayToken", dependencies: ["Encodings", "PaymentToken", "Refusals", "StrictJSON", crypto]),
             /// The index from public key hash to merchant key; states, certificates, rotations.
             .target(
                 name: "MerchantKeys",
@@ -295,7 +298,7 @@ let folders: [[Target]] = [
                     "Refusals", "StrictJSON",
                     "TLSHandshake",
                     "WorkerProtocol",
-                    "PaymentToken",
+                    "GooglePayToken", "PaymentToken",
                     "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLLedger", "SQLiteLedger", "PostgreSQLClient",
                     "DaemonAPI",
                     "HostSystem", "Telemetry",
@@ -480,6 +483,12 @@ let folders: [[Target]] = [
                     asn1, "Refusals",
                 ]),
             .testTarget(
+                name: "GooglePayTokenTests",
+                dependencies: [
+                    "Encodings", "GooglePayToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge", crypto,
+                ],
+                exclude: ["open-google-pay"]),
+            .testTarget(
                 name: "MerchantKeysTests",
                 dependencies: [
                     "KeyTypes", "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport",
@@ -663,7 +672,8 @@ let folders: [[Target]] = [
                 name: "FuzzTargets",
                 dependencies: [
                     "Locks", "AuditChain", "ConfigurationFile", "DaemonAPI", "Encodings", "HTTPListener", "KeyFiles",
-                    "Outbound", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Processors", "Radial",
+                    "GooglePayToken", "Outbound", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Processors",
+                    "Radial",
                     "Refusals", "StrictJSON", "TLSHandshake", "Telemetry",
                     "TokenForge", "WorkerProtocol", asn1, crypto, cryptoExtras, logging, nioCore, nioPosix, x509,
                 ]),

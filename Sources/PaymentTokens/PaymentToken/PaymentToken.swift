@@ -39,7 +39,7 @@ public struct PaymentToken: Sendable, Equatable {
     /// - Throws: `unsupported_version`, which is checked first, or `malformed_token` with the member's name in
     ///   `details`.
     public init(json: JSONValue) throws(Refusal) {
-        let outer = try PaymentTokenMembers(json, path: "token")
+        let outer = try PaymentTokenMembers(json, path: "token", specifiedBy: "Apple")
         let paymentData = outer.has("paymentData") ? try outer.members("paymentData") : outer
 
         let name = try paymentData.string("version")
@@ -74,7 +74,8 @@ public struct PaymentToken: Sendable, Equatable {
                 TransactionIdentifier(hex: text)
             }
             guard outerIdentifier == transactionIdentifier else {
-                throw .malformedToken("transactionIdentifier differs from header.transactionId")
+                throw .malformedToken(
+                    "transactionIdentifier differs from header.transactionId", specifiedBy: "Apple")
             }
         }
     }
@@ -83,7 +84,8 @@ public struct PaymentToken: Sendable, Equatable {
         of header: PaymentTokenMembers, version: PaymentTokenVersion
     ) throws(Refusal) -> KeyMaterial {
         guard !(header.has("ephemeralPublicKey") && header.has("wrappedKey")) else {
-            throw .malformedToken("\(header.path) has both ephemeralPublicKey and wrappedKey")
+            throw .malformedToken(
+                "\(header.path) has both ephemeralPublicKey and wrappedKey", specifiedBy: "Apple")
         }
         switch version {
         case .ecV1:
@@ -148,49 +150,7 @@ public enum PaymentTokenVersion: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// One dictionary of a payment token during parsing, with its path for messages.
-private struct PaymentTokenMembers {
-    let path: String
-    private let object: JSONObject
-
-    init(_ value: JSONValue, path: String) throws(Refusal) {
-        guard let object = value.objectValue else { throw .malformedToken("\(path) is not an object") }
-        (self.object, self.path) = (object, path)
-    }
-
-    func has(_ name: String) -> Bool {
-        object[name] != nil
-    }
-
-    func members(_ name: String) throws(Refusal) -> PaymentTokenMembers {
-        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
-        return try PaymentTokenMembers(value, path: "\(path).\(name)")
-    }
-
-    func string(_ name: String) throws(Refusal) -> String {
-        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
-        guard let text = value.stringValue else { throw .malformedToken("\(path).\(name) is not a string") }
-        return text
-    }
-
-    /// Reads a string member and decodes it. If `decode` returns nil, the refusal names the required form, `form`.
-    func read<Value>(_ name: String, _ form: String, decode: (String) -> Value?) throws(Refusal) -> Value {
-        guard let value = decode(try string(name)) else {
-            throw .malformedToken("\(path).\(name) is not \(form)")
-        }
-        return value
-    }
-}
-
 extension Refusal {
-    /// - Parameter details: the member's path and the fault, never its value.
-    fileprivate static func malformedToken(_ details: String) -> Refusal {
-        Refusal(
-            .malformedToken,
-            "The payment token does not have the form that Apple specifies; send it as it was received.",
-            details: details)
-    }
-
     /// The refusal for every failed decryption. It has no details, because an attacker could use the exact cause as an
     /// oracle.
     public static var decryptionFailed: Refusal {
@@ -318,6 +278,11 @@ public struct TransactionIdentifier: Hashable, Sendable {
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(text) else { return nil }
         self.init(bytes: bytes)
+    }
+
+    /// The SHA-256 of a payment token's signed content, for formats without an identifier of their own.
+    package init(sha256Of content: [UInt8]) {
+        bytes = Array(SHA256.hash(data: content))
     }
 
     /// 64 lower-case digits.

@@ -8,6 +8,8 @@ public enum AuditEvent: Sendable, Equatable {
     case decrypt(reference: AuditDigest?)
     /// A request to `POST /v1/verify`.
     case verify
+    /// A request to `POST /v1/google-pay/verify`. The record has the event `verify` too, with the member `wallet`.
+    case verifyGooglePay
     /// A request to `POST /v1/tls-signatures`. The record contains only the SHA-256 of the signed bytes and of the
     /// reference.
     case tlsSignature(TLSSignatureDetails)
@@ -160,7 +162,7 @@ public enum AuditEvent: Sendable, Equatable {
     public var name: Name {
         switch self {
         case .decrypt: .decrypt
-        case .verify: .verify
+        case .verify, .verifyGooglePay: .verify
         case .tlsSignature: .tlsSignature
         case .jwtSignature: .jwtSignature
         case .request: .request
@@ -225,6 +227,8 @@ extension AuditEvent {
         switch self {
         case .verify, .request, .stop, .csrCreate, .keyObjectsDestroy:
             break
+        case .verifyGooglePay:
+            writer.member("wallet", "google-pay")
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)
         case .tlsSignature(let details):

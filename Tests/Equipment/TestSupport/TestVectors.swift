@@ -80,6 +80,44 @@ public enum Fixtures {
     }
 }
 
+/// Real payment tokens of Google Pay's TEST environment, in the same directory, with their published keys.
+extension Fixtures {
+    public struct GooglePayToken: Sendable {
+        public let name: String
+        /// Google's object as JSON text.
+        public let json: [UInt8]
+        /// The merchant's private key in PEM.
+        public let privateKey: String
+        /// The milliseconds since 1970 at which the intermediate signing key expired.
+        public let intermediateExpiration: Int
+    }
+
+    /// The merchant of every payment token in the TEST environment.
+    public static let googlePayMerchant = "12345678901234567890"
+    /// The file of root keys of the TEST environment, with its key for ECv2 alone.
+    public static let googlePayTestRoots = Array(
+        """
+        {"keys":[{"keyValue":"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEGnJ7Yo1sX9b4kr4Aa5uq58JRQfzD8bIJXw7WXaap/hVE+PnFxvjx\
+        4nVxt79SdRuUVeu++HZD0cGAv4IOznc96w==","protocolVersion":"ECv2","keyExpiration":"2154841200000"}]}
+        """.utf8)
+
+    public static func googlePayTokens() throws -> [GooglePayToken] {
+        guard let directory = directory?.appending(path: "googlepay") else { return [] }
+        return try [
+            ("token.new.json", "key.new.pem", 1_709_020_759_412), ("token.old.json", "key.old.pem", 1_678_562_555_601),
+            (
+                "ecv2-cryptogram-tokenized_card.json", "ecv2-cryptogram-google_pay_token_private_key.pem",
+                1_595_702_501_149
+            ),
+        ].map { token, key, expiration in
+            GooglePayToken(
+                name: token, json: Array(try Data(contentsOf: directory.appending(path: token))),
+                privateKey: try String(contentsOf: directory.appending(path: key), encoding: .utf8),
+                intermediateExpiration: expiration)
+        }
+    }
+}
+
 /// Published test vectors: Wycheproof's JSON files in the checkout of swift-crypto, and NIST's in
 /// `Tests/Equipment/PublishedVectors`.
 public enum PublishedVectors {

@@ -20,7 +20,7 @@ public struct FuzzTarget: Sendable {
 
     public static let all: [FuzzTarget] = [
         .cms, .forgedToken, .paymentToken, .requestJSON, .workerFrames, .tlsHandshake, .auditLines, .tokenURI,
-        .radialXML, .http, .keyFiles, .configuration, .answers, .portalAnswers, .databaseAnswers,
+        .radialXML, .http, .keyFiles, .configuration, .answers, .portalAnswers, .databaseAnswers, .googlePayToken,
     ]
 }
 

@@ -154,4 +154,39 @@ struct DecryptTranscripts {
             ["verify", "-", "--output", "json"], socket: daemon.path, input: paymentToken)
         #expect(json.output == Sample.verified + "\n")
     }
+
+    @Test(
+        "recognises Google Pay's token by its members, as object and as string, and asks for its merchant",
+        arguments: [#"{"protocolVersion":"ECv2"}"#, #"{"signedMessage":""}"#, #""{\"signedMessage\":\"\"}""#])
+    func verifyGooglePay(token: String) async throws {
+        let daemon = try await FakeDaemon(["POST /v1/google-pay/verify": .ok(Sample.verifiedGooglePay)])
+        let result = try await Command.paytokenctl(
+            ["verify", "-", "--merchant-identifier", "BCR2", "--at", "2026-01-31T12:00:00Z"], socket: daemon.path,
+            input: token)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                Version        ECv2
+                transactionId  \(Sample.transaction)
+                Merchant       BCR2
+
+                KEY           NOT AFTER             SHA-256
+                intermediate  2030-01-01T00:00:00Z  \(String(repeating: "0e", count: 32))
+                root          2038-04-14T03:00:00Z  \(String(repeating: "0f", count: 32))
+
+                """)
+        let body = String(decoding: try #require(daemon.asked.first).body, as: UTF8.self)
+        #expect(body == #"{"token":\#(token),"at":"2026-01-31T12:00:00Z","merchantIdentifier":"BCR2"}"#)
+        let without = try await Command.paytokenctl(["verify", "-"], socket: daemon.path, input: token)
+        #expect(without.status == 64 && without.error.contains("--merchant-identifier"), "\(without)")
+    }
+
+    @Test("refuses a Google merchant with Apple's payment token, and asks nothing")
+    func merchantOfOtherWallet() async throws {
+        let daemon = try await FakeDaemon([:])
+        let result = try await Command.paytokenctl(
+            ["verify", "-", "--merchant-identifier", "BCR2"], socket: daemon.path, input: paymentToken)
+        #expect(result.status == 64 && result.error.contains("leave out --merchant-identifier"), "\(result)")
+        #expect(daemon.asked == [])
+    }
 }

@@ -97,6 +97,12 @@ enum Sample {
         "signingTime":"2026-01-31T12:00:00Z","chain":[\(["leaf", "CA", "root"].map(certificate).joined(separator: ","))]}
         """
 
+    static let verifiedGooglePay = """
+        {"version":"ECv2","transactionId":"\(transaction)","merchantIdentifier":"BCR2","chain":[\
+        {"notAfter":"2030-01-01T00:00:00Z","sha256":"\(String(repeating: "0e", count: 32))"},\
+        {"notAfter":"2038-04-14T03:00:00Z","sha256":"\(String(repeating: "0f", count: 32))"}]}
+        """
+
     private static func certificate(_ name: String) -> String {
         """
         {"subject":"CN=\(name)","issuer":"CN=above","serialNumber":"01","notBefore":"2020-01-01T00:00:00Z",\

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import StrictJSON
 import TestSupport
@@ -88,6 +89,36 @@ import TokenForge
         let paymentToken = try paymentToken(nil, [deviation])
         try expectDescribed(try await harness.decrypt(paymentToken), "/v1/decrypt")
         try expectDescribed(try await harness.verify(paymentToken), "/v1/verify")
+    }
+
+    @Test("describes the answers of the verification of Google Pay tokens")
+    func googlePay() async throws {
+        let path = "/v1/google-pay/verify"
+        let forge = GooglePayForge()
+        let tomorrow = Date().addingTimeInterval(86_400)
+        let token = try forge.mint(
+            [1], to: P256.KeyAgreement.PrivateKey().publicKey, recipient: "merchant:1", expiration: tomorrow
+        ).json
+        func body(_ token: String, _ merchant: String) -> [UInt8] {
+            Array("{\"token\":\(token),\"merchantIdentifier\":\"\(merchant)\"}".utf8)
+        }
+        let without = try await SharedDaemon.harness
+        try expectDescribed(try await Curl.request(path, socket: without.socket, body: body(token, "1")), path)
+
+        var configuration = DaemonConfiguration()
+        configuration.googlePay = "google.json"
+        let harness = try await DaemonHarness(prepared: configuration)
+        try harness.directory.write(forge.rootKeys(expiration: tomorrow), to: "google.json")
+        try await harness.start()
+        var codes: [String?] = []
+        for body in [body(token, "1"), body(JSONText.string(token), "1"), body(token, "2"), body("{}", "1"), []] {
+            let answer = try await Curl.request(path, socket: harness.socket, body: body)
+            try expectDescribed(answer, path)
+            codes.append(answer.code)
+        }
+        #expect(codes == [nil, nil, "signature_invalid", "malformed_token", "malformed_request"])
+        try expectDescribed(try await harness.admin("/v1/status"), "/v1/status", "get")
+        #expect(try await harness.stop().status == 0)
     }
 
     @Test("describes status, keys, health and the refusals of administration")

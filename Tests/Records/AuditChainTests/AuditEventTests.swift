@@ -24,7 +24,7 @@ struct AuditEventTests {
         return [
             (.decrypt(reference: digest), "decrypt", #","reference":"\#(hex)""#),
             (.decrypt(reference: nil), "decrypt", ""),
-            (.verify, "verify", ""),
+            (.verify, "verify", ""), (.verifyGooglePay, "verify", #","wallet":"google-pay""#),
             (
                 .tlsSignature(
                     TLSSignatureDetails(

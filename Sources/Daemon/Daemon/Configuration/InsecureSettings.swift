@@ -6,6 +6,7 @@ import PaymentToken
 extension ConfigurationWarning.Setting {
     static let signingTimeWindowOff = Self("signing_time_window_off")
     static let foreignRoots = Self("foreign_roots")
+    static let googlePayTestRoots = Self("google_pay_test_roots")
     static let onePerson = Self("one_person")
     static let databaseTLS = Self("database_tls")
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)

@@ -166,6 +166,11 @@ extension TrustSettings {
             "trust.distrusted",
             list: distrusted.compactMap { AuditDigest(bytes: $0) }.sorted { $0.hex < $1.hex }
                 .map { ConfigurationValue($0) })
+        values.set("trust.google_pay", ConfigurationValue(googlePay?.file ?? ""))
+        guard let googlePay else { return }
+        values.set(
+            "trust.google_pay_roots",
+            list: googlePay.roots.keys.compactMap { AuditDigest(bytes: $0.sha256) }.map { ConfigurationValue($0) })
     }
 }
 

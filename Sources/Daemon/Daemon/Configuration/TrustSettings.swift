@@ -1,10 +1,11 @@
 import ConfigurationFile
 import Encodings
 import Foundation
+import GooglePayToken
 import HostSystem
 import X509
 
-/// The section `trust`: the roots and the distrusted certificates.
+/// The section `trust`: the roots of both wallets, and the distrusted certificates.
 struct TrustSettings: Sendable, Equatable {
     /// The absolute paths of the configured root files, which are in PEM or DER.
     var rootFiles: [String] = []
@@ -12,10 +13,18 @@ struct TrustSettings: Sendable, Equatable {
     var roots: [Certificate] = []
     /// The SHA-256 fingerprints of certificates that no chain may contain, 32 bytes each.
     var distrusted: Set<[UInt8]> = []
+    /// Google's root keys, with the absolute path of their file; nil without Google Pay.
+    var googlePay: GooglePayTrust?
+}
+
+/// The key `trust.google_pay`.
+struct GooglePayTrust: Sendable, Equatable {
+    let file: String
+    let roots: GoogleRootKeys
 }
 
 extension TrustSettings {
-    static let keys = ["roots", "distrusted"]
+    static let keys = ["roots", "distrusted", "google_pay"]
     private static let maximumFileBytes = 64 * 1024
 
     init(_ section: ConfigurationSection) {
@@ -44,19 +53,15 @@ extension TrustSettings {
             }
             distrusted.insert(fingerprint)
         }
+        googlePay = section.googlePayTrust("google_pay")
     }
 
-    private struct RootFileFlaw: Error {
+    fileprivate struct RootFileFlaw: Error {
         let what: String
     }
 
     private static func certificates(inFile path: String) throws(RootFileFlaw) -> [Certificate] {
-        let bytes: [UInt8]
-        do throws(SmallFile.Failure) {
-            bytes = try SmallFile.bytes(at: path, maximumBytes: maximumFileBytes)
-        } catch {
-            throw RootFileFlaw(what: "cannot be read: \(error)")
-        }
+        let bytes = try content(ofFile: path)
         let begin = "-----BEGIN CERTIFICATE-----"
         do {
             guard let text = String(validating: bytes, as: UTF8.self), text.contains(begin) else {
@@ -70,11 +75,51 @@ extension TrustSettings {
         }
     }
 
+    /// Returns Google's root keys from a file as Google publishes it.
+    fileprivate static func googleRootKeys(inFile path: String) throws(RootFileFlaw) -> GoogleRootKeys {
+        let bytes = try content(ofFile: path)
+        do throws(UnsuitableKey) {
+            return try GoogleRootKeys(parsing: bytes)
+        } catch {
+            throw RootFileFlaw(what: "holds no root keys of Google's: \(error.reason)")
+        }
+    }
+
+    private static func content(ofFile path: String) throws(RootFileFlaw) -> [UInt8] {
+        do throws(SmallFile.Failure) {
+            return try SmallFile.bytes(at: path, maximumBytes: maximumFileBytes)
+        } catch {
+            throw RootFileFlaw(what: "cannot be read: \(error)")
+        }
+    }
+
     /// Returns the 32 bytes of a fingerprint. The text has 64 hexadecimal digits in either case, with colons between the
     /// bytes or without. Returns nil for any other text.
     static func fingerprint(_ text: String) -> [UInt8]? {
         let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
         guard pairs.count == 1 || pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
         return Hexadecimal.decode(pairs.joined()).flatMap { $0.count == 32 ? $0 : nil }
+    }
+}
+
+extension ConfigurationSection {
+    /// Parses the file of Google's root keys that a key names; returns nil if the key is absent.
+    fileprivate func googlePayTrust(_ name: String) -> GooglePayTrust? {
+        guard node(name) != nil else { return nil }
+        let path = path(name, default: "")
+        guard !path.isEmpty else { return nil }
+        do throws(TrustSettings.RootFileFlaw) {
+            let trust = GooglePayTrust(file: path, roots: try TrustSettings.googleRootKeys(inFile: path))
+            if trust.roots.keys.contains(where: \.isTest) {
+                warning(
+                    .googlePayTestRoots, name,
+                    "the file has the root key of Google's TEST environment, in which anyone can order payment tokens with "
+                        + "test cards; use Google's file for production")
+            }
+            return trust
+        } catch {
+            problem(name, "\(ConfigurationText.shown(path)) \(error.what)")
+            return nil
+        }
     }
 }

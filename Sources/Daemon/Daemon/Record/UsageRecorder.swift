@@ -332,6 +332,10 @@ final class AuditDraft: Sendable {
         }
     }
 
+    func setSubject(_ transaction: TransactionIdentifier) {
+        state.withLock { $0.facts.transactionId = AuditDigest(bytes: transaction.bytes) }
+    }
+
     func setSubject(key: PublicKeyHash) {
         state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
     }

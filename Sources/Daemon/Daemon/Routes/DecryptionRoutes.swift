@@ -1,14 +1,16 @@
 import AuditChain
 import Crypto
 import DaemonAPI
+import Encodings
 import Foundation
+import GooglePayToken
 import KeyTypes
 import Ledger
 import PaymentToken
 import Refusals
 import ServerProgram
 
-/// The handlers of `POST /v1/decrypt` and `POST /v1/verify`, which payment backends call.
+/// The handlers of `POST /v1/decrypt`, `POST /v1/verify` and `POST /v1/google-pay/verify`, which payment backends call.
 struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
     /// Called with the uid of the caller when a release has become durable.
@@ -40,18 +42,51 @@ struct DecryptionRoutes: Sendable {
     /// `PaymentToken` permits only a move of 32 bytes, and only decryption detects it. A caller that must be sure of the
     /// transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let caller = try request.knownCaller()
-        request.draft.setEvent(.verify)
-        let turn = try await request.waitForTurn()
-        defer { turn?.end() }
-        let body = try VerifyRequest(parsing: request.body)
-        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
-        return try .json(
-            VerifyAnswer(
+        try await answer(request, .verify) { (caller) async throws(Refusal) in
+            let body = try VerifyRequest(parsing: request.body)
+            let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
+            return VerifyAnswer(
                 version: verified.paymentToken.version.rawValue,
                 transactionId: verified.paymentToken.transactionIdentifier.hex,
                 publicKeyHash: verified.paymentToken.publicKeyHash.base64, signingTime: verified.signingTime,
-                chain: verified.chain.certificates.map(CertificateSummary.init)))
+                chain: verified.chain.certificates.map(CertificateSummary.init))
+        }
+    }
+
+    /// Verifies that Google signed the payment token for the merchant that the request names. No key is used, and no
+    /// claim is made.
+    func verifyGooglePay(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try await answer(request, .verifyGooglePay) { (_) async throws(Refusal) in
+            let roots = try decryptor.googleRootKeys()
+            let body = try GooglePayVerifyRequest(parsing: request.body)
+            let verified = try decryptor.verify(body, under: roots, draft: request.draft)
+            return GooglePayVerifyAnswer(
+                version: GooglePayToken.version, transactionId: verified.paymentToken.transactionIdentifier.hex,
+                merchantIdentifier: verified.merchant.identifier,
+                chain: [GoogleKeySummary(verified.paymentToken.intermediateKey), GoogleKeySummary(verified.root)])
+        }
+    }
+
+    /// The part of a verification that is the same for both wallets.
+    private func answer<Answer: Encodable>(
+        _ request: EndpointRequest, _ event: AuditEvent,
+        _ verify: (Caller) async throws(Refusal) -> Answer
+    ) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.draft.setEvent(event)
+        let turn = try await request.waitForTurn()
+        defer { turn?.end() }
+        return try .json(try await verify(caller))
+    }
+}
+
+extension GoogleKeySummary {
+    init(_ key: GoogleIntermediateKey) {
+        self.init(notAfter: key.expiration, sha256: Hexadecimal.encode(key.key.publicKeyHash))
+    }
+
+    init(_ root: GoogleRootKey) {
+        self.init(notAfter: root.expiration, sha256: Hexadecimal.encode(root.sha256))
     }
 }
 

@@ -186,7 +186,8 @@ struct MonitoringRoutes: Sendable {
                 trust: TrustStatus(
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,
-                    signingTimeWindow: policies.signingTimeWindow.description),
+                    signingTimeWindow: policies.signingTimeWindow.description,
+                    googlePay: policies.googlePay?.keys.map(GoogleKeySummary.init)),
                 warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
                     + databaseWarnings + (server?.warnings ?? []) + recordCheck.warnings + (archiving?.warnings ?? [])
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings

@@ -66,6 +66,10 @@ struct RouteTable: Sendable {
                 "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
                 dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
                 respond: payments.verify),
+            Endpoint(
+                "POST", "/v1/google-pay/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
+                dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
+                respond: payments.verifyGooglePay),
         ]
     }
 

@@ -1,5 +1,6 @@
 import AuditChain
 import ConfigurationFile
+import GooglePayToken
 import Ledger
 import Locks
 import PaymentToken
@@ -131,7 +132,8 @@ extension Policies {
         self.init(
             access: configuration.access,
             trust: TrustPolicy(roots: roots, distrusted: configuration.trust.distrusted), roots: roots,
-            distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow)
+            distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow,
+            googlePay: configuration.trust.googlePay?.roots)
     }
 }
 
@@ -144,6 +146,8 @@ struct Policies: Sendable {
     let roots: [Certificate]
     let distrusted: Int
     let signingTimeWindow: SigningTimeWindow
+    /// Google's root keys; nil without Google Pay.
+    var googlePay: GoogleRootKeys?
 }
 
 /// The policies in force. They are replaced as a whole, so no request sees a mixture of old and new ones.

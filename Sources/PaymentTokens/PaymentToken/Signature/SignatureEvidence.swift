@@ -1,4 +1,4 @@
-internal import Crypto
+package import Crypto
 internal import CryptoExtras
 internal import Encodings
 public import Foundation
@@ -131,17 +131,24 @@ enum SignerKey {
     /// - Parameter signature: for ECDSA, `SEQUENCE { r INTEGER, s INTEGER }` in DER (RFC 3279 §2.2.3); for RSA, as many
     ///   bytes as the modulus.
     func isValid(signature: ArraySlice<UInt8>, over message: [UInt8]) -> Bool {
-        let digest = SHA256.hash(data: message)
         switch self {
-        case .p256(let key):
-            guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: Array(signature))
-            else { return false }
-            return key.isValidSignature(signature, for: digest)
+        case .p256(let key): key.hasMade(signature, over: message)
         case .rsa(let key):
-            return key.isValidSignature(
-                _RSA.Signing.RSASignature(rawRepresentation: Array(signature)), for: digest,
+            key.isValidSignature(
+                _RSA.Signing.RSASignature(rawRepresentation: Array(signature)), for: SHA256.hash(data: message),
                 padding: .insecurePKCS1v1_5)
         }
+    }
+}
+
+extension P256.Signing.PublicKey {
+    /// Returns true if `signature`, an Ecdsa-Sig-Value in DER (RFC 3279 §2.2.3), is this key's over the SHA-256 of
+    /// `message`.
+    package func hasMade(_ signature: ArraySlice<UInt8>, over message: [UInt8]) -> Bool {
+        guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: Array(signature)) else {
+            return false
+        }
+        return isValidSignature(signature, for: SHA256.hash(data: message))
     }
 }
 

@@ -39,6 +39,12 @@ struct StatusCommand: AsyncParsableCommand {
         }
     }
 
+    private static func googlePay(_ trust: TrustStatus) -> [(String, String)] {
+        guard let keys = trust.googlePay else { return [] }
+        let shown = keys.map { "\($0.sha256.prefix(8)) until \(RFC3339.string($0.notAfter))" }
+        return [("Google Pay", shown.joined(separator: "; "))]
+    }
+
     /// - Parameter shown: fits a table to the terminal.
     static func text(_ status: StatusAnswer, shown: (Table) -> String) -> String {
         let ledger = [status.ledger.engine, status.ledger.condition, status.ledger.message].compactMap { $0 }
@@ -51,7 +57,8 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Started", RFC3339.string(status.startedAt)),
                 ("Ledger", ledger.joined(separator: ", ")),
             ] + programs(status) + record(status.ledger) + database(status.ledger) + [
-                ("Roots", roots.isEmpty ? "-" : roots),
+                ("Roots", roots.isEmpty ? "-" : roots)
+            ] + googlePay(status.trust) + [
                 ("Distrusted", String(status.trust.distrusted)),
                 ("Window", status.trust.signingTimeWindow),
             ])

@@ -103,10 +103,18 @@ enum InputFile {
         } catch {
             throw CommandFailure(
                 .no,
-                "malformed_request: \(name(path)) is not one JSON document: \(error). Give a PKPaymentToken or its paymentData."
+                "malformed_request: \(name(path)) is not one JSON document: \(error). Give the payment token as the wallet made it."
             )
         }
         return bytes
+    }
+
+    /// True for a payment token of Google Pay: an object with one of the members that only Google's have, or a string
+    /// with such an object.
+    static func isGooglePay(paymentToken: [UInt8]) -> Bool {
+        var json = try? JSONValue(parsing: paymentToken)
+        if let text = json?.stringValue { json = try? JSONValue(parsing: text) }
+        return json?.objectValue.map { $0["protocolVersion"] != nil || $0["signedMessage"] != nil } ?? false
     }
 
     static func name(_ path: String) -> String { path == "-" ? "Standard input" : path }

@@ -103,6 +103,38 @@ public struct VerifyAnswer: Codable, Sendable, Equatable {
     }
 }
 
+/// The 200 answer of `POST /v1/google-pay/verify`.
+public struct GooglePayVerifyAnswer: Codable, Sendable, Equatable {
+    /// `ECv2`.
+    public var version: String
+    /// SHA-256 of signedMessage: 64 hex characters, lower case.
+    public var transactionId: String
+    /// The merchant of the request, for whom Google made the payment token.
+    public var merchantIdentifier: String
+    /// The keys from the message's signer to the root: intermediate signing key, root key.
+    public var chain: [GoogleKeySummary]
+
+    public init(version: String, transactionId: String, merchantIdentifier: String, chain: [GoogleKeySummary]) {
+        self.version = version
+        self.transactionId = transactionId
+        self.merchantIdentifier = merchantIdentifier
+        self.chain = chain
+    }
+}
+
+/// A signing key of Google's. Google publishes keys and no certificates, so it has no name.
+public struct GoogleKeySummary: Codable, Sendable, Equatable {
+    /// The key's keyExpiration.
+    public var notAfter: Date
+    /// SHA-256 of the SubjectPublicKeyInfo in DER, 64 hex characters, lower case.
+    public var sha256: String
+
+    public init(notAfter: Date, sha256: String) {
+        self.notAfter = notAfter
+        self.sha256 = sha256
+    }
+}
+
 /// The parts of a certificate that a person needs.
 public struct CertificateSummary: Codable, Sendable, Equatable {
     /// The distinguished name in the form of RFC 4514.

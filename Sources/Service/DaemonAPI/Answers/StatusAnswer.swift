@@ -243,11 +243,16 @@ public struct TrustStatus: Codable, Sendable, Equatable {
     public var distrusted: Int
     /// The configured signing-time window, such as `5m`, or `off`.
     public var signingTimeWindow: String
+    /// Google's root keys; absent without Google Pay, and in answers of earlier daemons.
+    public var googlePay: [GoogleKeySummary]?
 
-    public init(roots: [CertificateSummary], distrusted: Int, signingTimeWindow: String) {
+    public init(
+        roots: [CertificateSummary], distrusted: Int, signingTimeWindow: String, googlePay: [GoogleKeySummary]? = nil
+    ) {
         self.roots = roots
         self.distrusted = distrusted
         self.signingTimeWindow = signingTimeWindow
+        self.googlePay = googlePay
     }
 }
 

@@ -128,7 +128,12 @@ public struct VerifyRequest: Sendable {
     ///
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try RequestMembers(parsing: body, known: ["token", "at"])
+        try self.init(RequestMembers(parsing: body, known: Self.members))
+    }
+
+    fileprivate static let members: Set = ["token", "at"]
+
+    fileprivate init(_ members: RequestMembers) throws(Refusal) {
         token = try members.required("token")
         guard let text = try members.string("at") else {
             at = nil
@@ -143,12 +148,32 @@ public struct VerifyRequest: Sendable {
     /// - Parameters:
     ///   - paymentToken: one JSON value, which is copied unchanged.
     ///   - at: an RFC 3339 time. It is a string, since a `Date` could round it.
-    public static func body(paymentToken: [UInt8], at: String?) -> [UInt8] {
-        JSONWriter.object(capacity: paymentToken.count + 64) { json in
+    ///   - merchantIdentifier: for Google Pay, the merchant's; nil for Apple Pay.
+    public static func body(paymentToken: [UInt8], at: String?, merchantIdentifier: String? = nil) -> [UInt8] {
+        JSONWriter.object(capacity: paymentToken.count + 160) { json in
             json.member("token")
             json.rawValue(paymentToken)
             json.member("at", at)
+            json.member("merchantIdentifier", merchantIdentifier)
         }
+    }
+}
+
+/// The body of `POST /v1/google-pay/verify`. Another type parses the contents of `token`.
+public struct GooglePayVerifyRequest: Sendable {
+    /// The members that both wallets' requests have. `at` is the time at which Google's keys must not have expired.
+    public let common: VerifyRequest
+    /// The merchant's identifier at Google, without the prefix `merchant:`. Not checked yet.
+    public let merchantIdentifier: String
+
+    /// Parses a request's body.
+    ///
+    /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let members = try RequestMembers(parsing: body, known: VerifyRequest.members.union(["merchantIdentifier"]))
+        common = try VerifyRequest(members)
+        _ = try members.required("merchantIdentifier")
+        merchantIdentifier = try members.string("merchantIdentifier") ?? ""
     }
 }
 

@@ -73,6 +73,9 @@ struct ConfigurationProblemTests {
             WrongSection("trust:\n  roots: root.pem", "7 trust.roots: must be a list"),
             WrongSection("trust:\n  roots:\n    - none.pem", "8 trust.roots[0]: "),
             WrongSection("trust:\n  roots: [pin]", "7 trust.roots[0]: "),
+            WrongSection("trust:\n  google_pay: none.json", "7 trust.google_pay: "),
+            WrongSection("trust:\n  google_pay: pin", "7 trust.google_pay: "),
+            WrongSection("trust:\n  google_pay: [pin]", "7 trust.google_pay: must be a single value"),
             WrongSection("trust:\n  distrusted: [abcd]", "7 trust.distrusted[0]: must be a certificate's SHA-256"),
             WrongSection(
                 "trust:\n  distrusted:\n    - \(String(repeating: "0g", count: 32))", "8 trust.distrusted[0]: must be"),

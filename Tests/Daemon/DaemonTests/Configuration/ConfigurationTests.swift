@@ -254,6 +254,29 @@ struct ConfigurationTests {
         #expect(instruments.insecureSettings.value(["one_person"]) == nil)
     }
 
+    @Test("reads Google's root keys, and warns about the key of Google's TEST environment")
+    func googlePay() throws {
+        let fixture = try ConfigurationFixture()
+        let forge = GooglePayForge()
+        try fixture.directory.write(forge.rootKeys(expiration: Date()), to: "google.json")
+        let text = ConfigurationFixture.minimum + "trust: { google_pay: google.json }\n"
+        let configuration = try fixture.load(text)
+        let path = fixture.directory.path("google.json")
+        #expect(configuration.trust.googlePay?.file == path)
+        let keys = configuration.trust.googlePay?.roots.keys.map { Data($0.key.der) }
+        #expect(keys == [forge.root.publicKey.derRepresentation])
+        #expect(!configuration.warnings.contains { $0.setting == .googlePayTestRoots })
+
+        try fixture.directory.write(Fixtures.googlePayTestRoots, to: "google.json")
+        let place = "\(fixture.directory.path("c.yaml")):6: trust.google_pay"
+        #expect(try fixture.load(text).warnings.filter { $0.setting == .googlePayTestRoots }.map(\.place) == [place])
+
+        try fixture.directory.write(GooglePayText.rootKeys([(forge.root.publicKey, "ECv1", nil)]), to: "google.json")
+        let reason = "no entry has the protocolVersion ECv2 and a keyExpiration"
+        let problem = "6 trust.google_pay: \(path) holds no root keys of Google's: \(reason)"
+        #expect(fixture.problems(text) == [problem])
+    }
+
     @Test("finds a systemd credential through its directory")
     func systemdCredential() throws {
         let fixture = try ConfigurationFixture()

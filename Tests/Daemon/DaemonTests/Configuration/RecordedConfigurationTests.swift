@@ -1,9 +1,11 @@
 import AuditChain
+import Crypto
 import Foundation
 import Glibc
 import PaymentToken
 import TestSupport
 import Testing
+import TokenForge
 import WorkerSupervision
 
 @testable import ConfigurationFile
@@ -48,7 +50,7 @@ struct RecordedConfigurationTests {
             "tokens.primary.environment": "", "tokens.primary.init_args": "", "tokens.primary.deny_system_calls": "",
             "tokens.primary.use_log": "", "tokens.primary.validation": "",
             "trust.root_files": "", "trust.roots": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
-            "trust.distrusted": "", "verification.signing_time_window": "5m",
+            "trust.distrusted": "", "trust.google_pay": "", "verification.signing_time_window": "5m",
         ]
         for (name, value) in expected { #expect(values[name] == value, "\(name)") }
         #expect(values.count == expected.count)
@@ -99,6 +101,18 @@ struct RecordedConfigurationTests {
         #expect(values["trust.roots"] == "\(apple), \(apple)")
         #expect(values["trust.root_files"] == fixture.directory.path("roots.pem"))
         #expect(values["trust.distrusted"] == "\(low), \(high.lowercased())")
+    }
+
+    @Test("records Google's root keys by the file's path and the keys' fingerprints")
+    func googlePay() throws {
+        let fixture = try ConfigurationFixture()
+        let forge = GooglePayForge()
+        try fixture.directory.write(forge.rootKeys(expiration: Date()), to: "google.json")
+        let values = try fixture.load(ConfigurationFixture.minimum + "trust: { google_pay: google.json }\n")
+            .recordedValues
+        #expect(values["trust.google_pay"] == fixture.directory.path("google.json"))
+        let digest = SHA256.hash(data: forge.root.publicKey.derRepresentation).hexadecimal
+        #expect(values["trust.google_pay_roots"] == digest)
     }
 
     @Test("records a ledger on a server by its parts, without any secret of an HSM token or a server")

@@ -34,21 +34,25 @@ final class PaymentRoutesFixture: Sendable {
     private let log: StandardErrorLog
     private let logFile: FileHandle
     private let configuration: ConfigurationFixture
+    private let hasGooglePay: Bool
     let peer = PeerCredentials(uid: geteuid(), gid: getegid())
 
     /// - Parameters:
     ///   - rule: additional YAML members of the only access rule, which is named `shop` and has the role decrypt.
     ///   - inconsistency: the worker's reason for not using the key; nil if the key can be used.
+    ///   - googlePay: the file of Google's root keys; nil without Google Pay.
     ///   - answerTime: the maximum time from the start of a commit until its answer may be sent.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
-        state: KeyState = .active, cutOff: Date? = nil
+        state: KeyState = .active, cutOff: Date? = nil, googlePay: [UInt8]? = nil
     ) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
         configuration = try ConfigurationFixture()
         try configuration.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
-        policies = CurrentPolicies(try Self.policies(configuration, rule: rule))
+        if let googlePay { try configuration.directory.write(googlePay, to: "google.json") }
+        hasGooglePay = googlePay != nil
+        policies = CurrentPolicies(try Self.policies(configuration, rule: rule, googlePay: hasGooglePay))
         record = try await RecordFixture(
             ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken(), at: Date())
         await record.gate.compare()
@@ -90,12 +94,14 @@ final class PaymentRoutesFixture: Sendable {
                 requests: instruments.requests, seconds: instruments.requestSeconds, logger: log.logger("paytokend")))
     }
 
-    private static func policies(_ fixture: ConfigurationFixture, rule: String) throws -> Policies {
+    private static func policies(
+        _ fixture: ConfigurationFixture, rule: String, googlePay: Bool
+    ) throws -> Policies {
         let members = rule.isEmpty ? "" : ", \(rule)"
         return try Policies(
             fixture.load(
                 ConfigurationFixture.minimum + """
-                    trust: { roots: [root.pem] }
+                    trust: { roots: [root.pem]\(googlePay ? ", google_pay: google.json" : "") }
                     approvals: { people: 1 }
                     access:
                       - { name: shop, user: "\(geteuid())", roles: [decrypt]\(members) }
@@ -105,7 +111,7 @@ final class PaymentRoutesFixture: Sendable {
 
     /// Changes the rule's members, from the next request on.
     func change(rule: String) throws {
-        policies.replace(with: try Self.policies(configuration, rule: rule))
+        policies.replace(with: try Self.policies(configuration, rule: rule, googlePay: hasGooglePay))
     }
 
     /// Returns a payment token with this payload, which the worker's stand-in then opens.

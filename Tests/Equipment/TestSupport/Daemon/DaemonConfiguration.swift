@@ -22,6 +22,8 @@ public struct DaemonConfiguration: Sendable {
     public var roots: [String]?
     /// SHA-256 fingerprints under `trust.distrusted`, hexadecimal.
     public var distrusted: [String] = []
+    /// The path under `trust.google_pay`; nil to omit the setting.
+    public var googlePay: String?
     /// Lines under `ledger:` in addition to the URL.
     public var ledger: [String] = []
     /// The ledger's database; nil for a file. With a database, rules of ``access`` without a name receive one.
@@ -61,6 +63,7 @@ public struct DaemonConfiguration: Sendable {
         let rootList = (roots ?? [root]).joined(separator: ", ")
         let distrustedList = distrusted.map { "\"\($0)\"" }.joined(separator: ", ")
         lines += ["trust:", "  roots: [\(rootList)]", "  distrusted: [\(distrustedList)]"]
+        if let googlePay { lines.append("  google_pay: \(googlePay)") }
         lines += ["verification:", "  signing_time_window: \(signingTimeWindow)"]
         lines += ["ledger:", "  url: \(database.map { "\"\($0.url)\"" } ?? "sqlite:ledger.sqlite")"]
         if database != nil, !ledger.contains(where: { $0.hasPrefix("node:") }) { lines.append("  node: node-1") }

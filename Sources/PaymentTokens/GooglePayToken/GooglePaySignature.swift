@@ -1,0 +1,100 @@
+internal import Crypto
+internal import Encodings
+public import Foundation
+internal import PaymentToken
+public import Refusals
+
+/// A merchant's identifier in Google's business console, without the prefix `merchant:`.
+public struct GooglePayMerchant: Sendable, Hashable {
+    public static let maximumLength = 64
+    public let identifier: String
+
+    /// - Returns: nil unless the text has 1 to ``maximumLength`` ASCII letters, digits, `-` and `_`. Apple's merchant
+    ///   identifiers have a point, and recipients a colon, so neither is accepted by mistake.
+    public init?(_ identifier: String) {
+        guard (1...Self.maximumLength).contains(identifier.utf8.count),
+            identifier.utf8.allSatisfy({ byte in
+                Base64.value(of: byte) != nil && byte != UInt8(ascii: "+") && byte != UInt8(ascii: "/")
+                    || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+            })
+        else { return nil }
+        self.identifier = identifier
+    }
+
+    /// The recipient that Google signs into a merchant's payment tokens; payment providers' begin with `gateway:`.
+    var recipient: String { "merchant:\(identifier)" }
+}
+
+extension GooglePayToken {
+    /// Verifies that Google signed the payment token for the merchant: a root key signed the intermediate key, and the
+    /// intermediate key the message.
+    ///
+    /// - Parameter now: the time at which the root key and the intermediate key must not have expired.
+    /// - Returns: the root key.
+    /// - Throws: `signature_invalid`; `certificate_untrusted` for a key that has expired.
+    public func verify(
+        for merchant: GooglePayMerchant, under roots: GoogleRootKeys, at now: Date
+    ) throws(Refusal) -> GoogleRootKey {
+        let valid = roots.keys.filter { root in now < root.expiration }
+        guard !valid.isEmpty else {
+            throw .certificateUntrusted("every root key has expired; put Google's current file in place")
+        }
+        let keySignedBytes = Self.signedBytes(
+            ["Google", Self.version].map { Array($0.utf8) } + [intermediateKey.signedKey])
+        let signer = valid.first { root in
+            intermediateKey.signatures.contains { signature in root.key.hasSigned(keySignedBytes, signature) }
+        }
+        guard let signer else {
+            throw .signatureInvalid("no signature of the intermediate signing key is by a trusted root key")
+        }
+        guard now < intermediateKey.expiration else {
+            throw .certificateUntrusted(
+                "the intermediate signing key expired at \(RFC3339.string(intermediateKey.expiration))")
+        }
+        let messageSignedBytes = Self.signedBytes(
+            ["Google", merchant.recipient, Self.version].map { Array($0.utf8) } + [signedMessage])
+        guard intermediateKey.key.hasSigned(messageSignedBytes, signature) else {
+            throw .signatureInvalid(
+                "the message's signature is not the intermediate signing key's for this merchant: it was forged, or made "
+                    + "for another merchant")
+        }
+        return signer
+    }
+
+    /// The bytes under a signature: each part after its length in four bytes, little-endian. The lengths keep bytes from
+    /// being moved between the parts.
+    static func signedBytes(_ parts: [[UInt8]]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(parts.reduce(0) { size, part in size + 4 + part.count })
+        for part in parts {
+            for shift in stride(from: 0, to: 32, by: 8) { bytes.append(UInt8(truncatingIfNeeded: part.count >> shift)) }
+            bytes += part
+        }
+        return bytes
+    }
+}
+
+extension SubjectPublicKeyInfo {
+    fileprivate func hasSigned(_ message: [UInt8], _ signature: [UInt8]) -> Bool {
+        guard case .ec(let point) = key, let key = try? P256.Signing.PublicKey(x963Representation: point) else {
+            return false
+        }
+        return key.hasMade(signature[...], over: message)
+    }
+}
+
+extension Refusal {
+    fileprivate static func signatureInvalid(_ details: String) -> Refusal {
+        Refusal(
+            .signatureInvalid,
+            "The payment token does not carry a valid signature of Google's for this merchant; do not use it.",
+            details: details)
+    }
+
+    fileprivate static func certificateUntrusted(_ details: String) -> Refusal {
+        Refusal(
+            .certificateUntrusted,
+            "The payment token's signer is not trusted at this time; ask the customer to pay again, and check this host's "
+                + "clock.", details: details)
+    }
+}
