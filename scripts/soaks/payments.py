@@ -3,7 +3,8 @@ the result of each must be known.
 
 The load loses one payment in ten in some way at the simulator (not answered, cut off, answered with another's answer or with one that
 cannot be read). There are six kinds of rounds:
-  kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again
+  kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again; or
+           they are stopped by SIGSTOP, and go on after some seconds
   cut      two proxies, one in front of paytokend and one in front of the simulator, cut one connection in four: before the request,
            in it, after it, or in the answer; and one client in ten leaves before its answer
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
@@ -64,23 +65,35 @@ class At:
             raise service.Failed(f"the load was over before answer {self.number}")
 
 
-def crash(shops, programs, number, victim, clients, short):
+def crash(shops, programs, number, victim, clients, short, stops=False):
     """Runs one round: sends the same payments to every shop's gateway, kills a program at a random answer, starts everything
-    again, and sends until all are answered."""
+    again, and sends until all are answered. stops: the program is not killed but stopped, for longer than some deadlines."""
+    stopped, seconds = [], shops[0].chance.uniform(0.5, 4)
+
+    def strike():
+        if not stops:
+            programs[victim].kill()
+            return
+        stopped.extend(service.stop(programs[victim].process.pid))
+        timer = threading.Timer(seconds, service.go_on, [stopped])
+        timer.daemon = True
+        timer.start()
     first, count = shops[0], (40 if len(shops) > 1 else 60) if short else 200
     batches = [first.mint(count)]
     for other in shops[1:]:
         batches.append([payment.again() for payment in batches[0]])
         other.payments += batches[-1]
-    at = At(first.chance, count * len(shops), programs[victim].kill)
+    at = At(first.chance, count * len(shops), strike)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         left = list(pool.map(lambda shop, batch: shop.send(batch, clients // len(shops), at), shops, batches))
         at.must_have_come()
-        if victim == "gateway":
+        if victim == "gateway" and not stops:
             first.steps += steps(first)
-        programs[victim].start()
+        if not stops:
+            programs[victim].start()
         list(pool.map(Shop.settle, shops, left))
-    print(f"round {number:3}  {victim:9} killed at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent "
+    how = f"stopped for {seconds:.1f} s" if stops else "killed"
+    print(f"round {number:3}  {victim:9} {how} at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent "
           "again", flush=True)
 
 
@@ -290,6 +303,7 @@ def alone(shop, options):
         for number in range(1, rounds + 1):
             for victim in programs:
                 crash([shop], programs, number, victim, options.clients, options.short)
+                crash([shop], programs, number, victim, options.clients, options.short, stops=True)
         for kind, times in ((cut, cuts), (disk, disks)):
             for number in range(1, times + 1):
                 kind(shop, number, options.clients, options.short)
@@ -322,6 +336,7 @@ def pair(shop, options):
         for number in range(1, options.pairs + 1):
             for victim in programs:
                 crash(shops, programs, number, victim, options.clients, options.short)
+                crash(shops, programs, number, victim, options.clients, options.short, stops=True)
         wrong = resolve(shops[0])
         for each in shops:
             wrong += outcomeStates(each)
