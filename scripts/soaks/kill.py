@@ -200,14 +200,14 @@ def main(parser):
                 callers.wrong.append(f"round {number}: the worker was still there {service.GUARD} s after its daemon's end")
             since = callers.outcomes - before
             print(f"round {number:3}  ready in {seconds:4.1f} s, killed after {(ended[0][0] - began) * 1000:4.0f} ms: "
-                  f"{since['released']} released, {since['repeated']} repeated, {len(callers.open)} unanswered", flush=True)
+                  f"{since['released']} released, {since['repeated']} repeated, {len(callers.open)} open", flush=True)
         ledger, counts = proof.LedgerFile(), callers.outcomes
         found, there, _, _ = proof.recorded(ledger)
         wrong = callers.wrong + found + callers.past.judge(f"kill-{options.seed}", ledger.lines())
         print(f"answered    {callers.counts['released']} releases, {callers.counts['repeated']} repeats")
         print(f"ledger      {there['claims']} claims, {there['released']} releases and {there['repeats']} repeats recorded")
-        print(f"unanswered  {counts['claimed before']} of {counts['claimed before'] + counts['not claimed before']} had been claimed "
-              "before the crash; each was had under its reference")
+        print(f"open        {counts['claimed before']} of {counts['claimed before'] + counts['not claimed before']} that were unanswered, "
+              "or refused during a suspension, had been claimed before the crash; each was had under its reference")
         print(f"replays     {counts['replays refused']} transactions asked for again after a restart, by others or without attempts")
         print("meanwhile   " + ", ".join(f"{count} {what}" for what, count in sorted(disturbances.counts.items())))
         wrong += proof.verify(daemon)
