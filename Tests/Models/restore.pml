@@ -9,8 +9,6 @@
  *
  * Modelled: PostgreSQLRestores.swift, PostgreSQLTablesVersion2.swift (put_hold, accept_restore, compare_server),
  * PostgreSQLTransaction.swift (isHeld), Sources/Daemon/Daemon/Record/RestoredLedger.swift (detect), Release.swift.
- *
- * LEASES_ENDED  the copy is older than a lease, so all leases in it have ended
  */
 #define WINDOW 1
 #define LAST_MOMENT 4
@@ -129,6 +127,10 @@ end:
     :: d_step { (db.server != here || db.compared[n] != here) && !db.held -> checked(n);
         if
         :: isOlder
+#ifndef WRONG_ENDED_LEASE_NOT_AWAITED
+        /* awaitsNodes: the other daemon runs, so it renews its lease here before this one stops waiting. */
+        :: !isOlder && !db.leased[1 - n] && db.compared[1 - n] != here
+#endif
         :: else -> printf("node %d compares its record with server %d\n", n, here); db.compared[n] = here;
             if
             :: db.leased[1 - n] && db.compared[1 - n] != here
@@ -145,11 +147,12 @@ end:
     do
     :: d_step { !hasCopy -> printf("copy\n"); copy(db, backup); hasCopy = 1 }
     /* The servers are lost. To put the copy in their place takes time. */
-    :: d_step { hasCopy && !isRestored && now < LAST_MOMENT -> printf("the copy replaces the database\n"); copy(backup, db); isRestored = 1; here++; now++;
-#ifdef LEASES_ENDED
-        db.leased[0] = 0; db.leased[1] = 0
-#endif
-        }
+    :: atomic { hasCopy && !isRestored && now < LAST_MOMENT -> printf("the copy replaces the database\n"); copy(backup, db); isRestored = 1; here++; now++;
+        /* In a copy that is older than a lease, all leases have ended. */
+        if
+        :: true
+        :: db.leased[0] = 0; db.leased[1] = 0
+        fi }
     :: d_step { db.held -> printf("acceptance\n"); db.held = 0; db.fence = FENCE }
     :: d_step { isRestored && !acceptedAlone && !db.held && db.server != here -> acceptedAlone = 1; db.fence = FENCE }
     :: d_step { now < LAST_MOMENT -> now++ }

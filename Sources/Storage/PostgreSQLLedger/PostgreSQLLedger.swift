@@ -30,6 +30,7 @@ public final class PostgreSQLLedger: StoredLedger {
     let deadlines: LedgerDeadlines
     package let records: RecordStatements
     package var repeatFor: Duration { settings.repeatFor }
+    let firstSight = FirstSight()
     private let facts: NewestServerFacts
     private let usedUp = UsedUpRepeats()
 

@@ -2,6 +2,7 @@ public import AuditChain
 import DatabaseKit
 import Foundation
 public import Ledger
+import Locks
 public import PaymentToken
 import PostgreSQLClient
 
@@ -9,6 +10,20 @@ import PostgreSQLClient
 /// or a standby that lacked data took over.
 struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
+}
+
+/// The time at which this process first had a transaction on the present server.
+final class FirstSight: Sendable {
+    private let seen = Mutex<(server: ServerIdentity?, at: ContinuousClock.Instant)?>(nil)
+
+    /// Returns the time since the first call with this server.
+    func age(of server: ServerIdentity?) -> Duration {
+        seen.withLock { seen in
+            if let seen, seen.server == server { return seen.at.duration(to: .now) }
+            seen = (server, .now)
+            return .zero
+        }
+    }
 }
 
 // The ledger's holds, and the facts that each node stores for the others: the server on which it has compared its
@@ -61,10 +76,15 @@ extension PostgreSQLLedger {
     }
 
     public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {
-        try await writer.administer(excludingReleases: true) { transaction in
+        try await writer.administer(excludingReleases: true) { [firstSight, lease = settings.lease] transaction in
             if let remembered {
                 let comparison = try transaction.compare(with: remembered)
                 guard comparison == .continues else { return comparison }
+            }
+            // The caller compares again, once a second, until the server counts as compared.
+            let age = firstSight.age(of: transaction.server)
+            guard try age >= lease || !transaction.awaitsNodes(age) else {
+                return .continues
             }
             _ = try transaction.exchange("SELECT compare_server($1, $2)", transaction.holder)
             return .continues
@@ -100,6 +120,25 @@ extension PostgreSQLLedger {
 extension PostgreSQLTransaction {
     /// This node and its fencing number, as parameters for the schema's functions.
     var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
+
+    /// Returns true if a node took part until the server changed, did not return its lease, and has not been seen on
+    /// this server, where its lease had already ended when this process first saw the server, `age` ago.
+    ///
+    /// A copy that is older than a lease has no live leases, nor has a server that was promoted later than that. A
+    /// running daemon renews its lease with its first transaction on the server, and then `compare_server` waits for it.
+    /// Without this check, the first daemon to connect would wait for no other, and could release what only another one
+    /// remembers.
+    func awaitsNodes(_ age: Duration) throws -> Bool {
+        try exchange(
+            """
+            SELECT EXISTS (SELECT FROM node AS n CROSS JOIN ledger_state AS s CROSS JOIN this_server() AS h
+                WHERE n.name <> $1 AND isfinite(n.lease_until)
+                    AND n.lease_until < clock_timestamp() - $2 * interval '1 millisecond'
+                    AND (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (s.system_identifier, s.timeline)
+                    AND (s.system_identifier, s.timeline) IS DISTINCT FROM (h.system_identifier, h.timeline))
+            """, [.text(node.name), .integer(StoredTime.milliseconds(age))]
+        ).first?.boolean(0) ?? false
+    }
 
     /// Compares the chain with a remembered head as ``AuditTrail/compare(with:)`` does, but in this transaction and
     /// thus on the server that accepts writes.

@@ -26,6 +26,8 @@ package final class PostgreSQLTransaction: LedgerTransaction {
     /// The identifier of the last batch that this node has committed; nil before the first batch.
     let lastBatch: [UInt8]?
     let isStandbyNamed: Bool
+    /// The server on which the transaction runs.
+    let server: ServerIdentity?
     private(set) var head: ChainHead
     /// The end of the chain before the transaction.
     let start: ChainHead
@@ -111,7 +113,7 @@ package final class PostgreSQLTransaction: LedgerTransaction {
         limits = ReleaseLimits(forgottenBefore: try state.integerIfAny(3), restoreFence: try state.integerIfAny(6))
         isStandbyNamed = try state.boolean(4)
         hasHold = try state.boolean(5)
-        let server = connection.facts.server
+        server = connection.facts.server
         isHeld =
             try hasHold || server == nil || state.textIfAny(7) != server?.systemIdentifier
             || state.integerIfAny(8) != server?.timeline

@@ -327,6 +327,48 @@ struct ChangedServerTests {
         await second.close()
     }
 
+    @Test("waits for a running node whose lease had ended in a restored copy, and for no node that returned its lease")
+    func endedLeases() async throws {
+        // No node renews its lease by itself during the test.
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(3600) }
+        let (second, third) = (try await fixture.node("node-2"), try await fixture.node("node-3"))
+        await third.close()
+        _ = try await fixture.release(1, on: second)
+        // A copy from before that release, which is older than a lease.
+        try await fixture.database.sql("DELETE FROM claim; DELETE FROM audit_record WHERE node = 'node-2'")
+        try await moveServer(fixture, "system_identifier = '1', timeline = 77")
+        try await fixture.database.sql(
+            "UPDATE node SET lease_until = clock_timestamp() - interval '1 hour' WHERE name <> 'node-3'")
+        #expect(try await fixture.ledger.confirm(remembered: nil) == .continues)
+        #expect(try await fixture.ledger.releaseStatus().hasCompared == false)
+        #expect(try await fixture.release(1, reference: 8).verdict == .held)
+        // The second node finds the copy older than its record, and holds all.
+        await #expect(throws: LedgerFailure.self) { try await second.confirm(remembered: nil) }
+        #expect(try await fixture.ledger.releaseStatus().holds.map(\.node) == ["node-2"])
+        #expect(try await fixture.release(1, reference: 8).verdict == .held)
+        await second.close()
+    }
+
+    @Test("waits no longer than a lease for a node that was killed before the copy was made")
+    func killedBefore() async throws {
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
+        _ = try await fixture.release(1)
+        try await moveServer(fixture, "system_identifier = '1', timeline = 77")
+        try await fixture.database.sql(
+            """
+            INSERT INTO node (name, fence, lease_until, seen_at, version, system_identifier, timeline)
+            SELECT 'node-2', 1, clock_timestamp() - interval '1 hour', clock_timestamp(), version, system_identifier,
+                timeline FROM node
+            """)
+        #expect(try await fixture.ledger.confirm(remembered: nil) == .continues)
+        #expect(try await fixture.release(2).verdict == .held)
+        while try await fixture.ledger.releaseStatus().isServerChanged {
+            #expect(try await fixture.ledger.confirm(remembered: nil) == .continues)
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(try await fixture.release(2).verdict == .released)
+    }
+
     @Test("does not count a node as compared whose HSM token remembers more")
     func behind() async throws {
         let fixture = try await PostgreSQLFixture()
