@@ -10,10 +10,10 @@ ACTS = ARRIVALS + OTHER_STEPS + ("approval_request", "approval_decision", "audit
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
-CHARTS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES = 24, 500, 200, 20_000, 5_000
-# What the report says of that which is beyond its limits. A page with one of those that are not counted cannot be compared.
-BEYOND = ("omittedFindings", "omittedArchives", "omittedChangesOfFiles", "omittedChanges", "keysNotKept", "omittedSteps",
-          "furtherPairs", "uncharted", "omittedRefusals", "omittedApprovals", "omittedActs")
+CHARTS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES, MOST_EXPORTS = 24, 500, 200, 20_000, 5_000, 2_000
+# What the report says of that which is beyond its limits. A page with more than these cannot be compared.
+BEYOND = ("archives", "stops, or changes of version, program or configuration file", "changes of settings",
+          "signing requests and certificates", "administrative acts", "exports")
 
 def chart_steps(begin, end):
     """Returns the days on which a chart's steps begin, and the day after the last, in the shortest unit with at most 62."""
@@ -44,6 +44,14 @@ def sentence(approvals, omitted, record, time):
     if last["time"] <= time: return text
     decided = last["time"][:19].replace("T", " ")
     return f"none for this act. Request for {(request and act_of(request)) or 'the next step'}: {text} at {decided}"
+
+def runs(days):
+    """Yields the days in a row."""
+    ordered = sorted(days)
+    def follows(day, after): return datetime.date.fromisoformat(day) + datetime.timedelta(1) == datetime.date.fromisoformat(after)
+    starts = [place for place, day in enumerate(ordered) if not place or not follows(ordered[place - 1], day)]
+    for start, end in zip(starts, [*starts[1:], len(ordered)]):
+        yield {"from": ordered[start], **({"to": ordered[end - 1]} if end - start > 1 else {})}
 
 class KeyBook:
     """The keys' steps, in order of time: (time, name, [node, sequence], caller, record)."""
@@ -85,7 +93,7 @@ class KeyBook:
         kept = [stated[0], stated[-1], *[step for step in stated if step[1] == "stated deactivated"][:1]]
         steps[:] = [step for step in steps if step not in stated or any(step is one for one in kept)]
 
-    def facts(self, key, until, used, approved, attributes):
+    def facts(self, key, until, used, approved, attributes, blocks):
         steps = self.steps[key]
         def first(*names): return next((step for step in steps if step[1] in names), None)
         def place(step): return step and f"{step[2][0]} {step[2][1]}"
@@ -106,15 +114,17 @@ class KeyBook:
             is_event = name in ARRIVALS + OTHER_STEPS
             said = {} if name.startswith("stated ") else facts(approval=approved(record, time), reason=record.get("reason"),
                                                                cutOff=record.get("cutOff"))
+            block = next((block for block in blocks if block["step"] == step[2]), None)
             return facts(key=key, step=name if is_event else "stated" if name.startswith("stated ") else "state",
-                         state=None if is_event else name.removeprefix("stated "), time=time, by=by, **said, record=place(step))
+                         state=None if is_event else name.removeprefix("stated "), time=time, by=by, **said, record=place(step),
+                         block=block and facts(since=block["since"], lastUse=block.get("lastUse"), refused=block["refused"].facts(
+                             f"refused, key {key}, while {block['state']}")))
         shown = [step for step in steps if not step[1].startswith("stated ") or not arrival and step is stated]
         known, certificate, destroyed = self.known.get(key, {}), self.certificates.get(key, {}), first("destroyed")
         return facts(key=key, merchant=self.merchants.get(key), **used, attributes=attributes, state=state, came=self.came(key),
                      algorithm=known.get("algorithm"), bits=known.get("bits"), issuer=certificate.get("issuer"),
                      certificateEnd=certificate.get("certificateEnd"), destroyedOn=destroyed and destroyed[2][0],
-                     removedOn=sorted({step[2][0] for step in steps if step[1] == "key_objects_destroy"}) or None, cameAt=arrival and arrival[0], arrival=place(arrival), activation=place(served),
-                     superseded=place(first(*LATE)), compromised=place(first("compromised")), destroyed=place(destroyed),
+                     removedOn=sorted({step[2][0] for step in steps if step[1] == "key_objects_destroy"}) or None, cameAt=arrival and arrival[0],
                      service=service, life=[life(step) for step in shown], omitted=self.omitted[key] or None), served and served[0]
 
 class Hosts:
@@ -128,7 +138,7 @@ class Hosts:
 
     def seal(self, seal): self.nodes.setdefault(seal["node"], {"begun": False})["seal"] = (seal["sequence"], seal["time"])
 
-    def note(self, kept, record, text, omitted="omittedChangesOfFiles"):
+    def note(self, kept, record, text, omitted=BEYOND[1]):
         if kept and kept[-1][0] == text: return
         if len(kept) < KEPT: kept.append((text, record))
         else: self.omitted[omitted] += 1
@@ -138,15 +148,15 @@ class Hosts:
         is_in, found = self.since <= time < self.until, self.nodes.setdefault(node, {"begun": False})
         if not found["begun"]:
             found.update(begun=True, first=record["sequence"], firstTime=time, records=0, inPeriod=0, starts=Records(),
-                         stops=Records(), programReadings=Records(), readers=collections.Counter())
+                         stops=Records(), programReadings=Records(), readers={})
         found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
         if is_in and event in ("start", "stop"): found[event + "s"].add(record)
         if is_in and event == "program_digests": found["programReadings"].add(record)
         if event == "start" or event == "stop" and is_in: self.end_downtime(node, time if event == "start" else None)
         if event == "stop" and is_in: self.stopped[node] = record
         if event == "start": self.note(self.versions.setdefault(node, []), record, record.get("version", "-"))
-        if event in ("start", "program_digests", "module_change"): self.omitted["omittedChangesOfFiles"] += note_programs(self.programs, record)
-        if event == "audit_head" and is_done: found["readers"][caller_of(record) or "the daemon"] += 1
+        if event in ("start", "program_digests", "module_change"): self.omitted[BEYOND[1]] += note_programs(self.programs, record)
+        if event == "audit_head" and is_done: found["readers"].setdefault(caller_of(record) or "the daemon", collections.Counter())[time[:10]] += 1
         if event in ("configuration_load", "configuration_reload") and is_done and "fileSha256" in record:
             self.note(self.files.setdefault(node, []), record, record["fileSha256"])
         if event == "configuration_values": self.configure(record, is_in)
@@ -164,7 +174,7 @@ class Hosts:
         if event == "record_archive":
             first, last, digest = record["first"], record["last"], record["fileSha256"]
             text = f"records {first} to {last}, file {node}.{first}-{last}.jsonl, SHA-256 {digest}"
-            self.note(self.archives, record, text, "omittedArchives")
+            self.note(self.archives, record, text, BEYOND[0])
 
     def credentials(self, node):
         """Yields the secrets, with the record since which their keyed digest is the present one."""
@@ -177,7 +187,7 @@ class Hosts:
     def end_downtime(self, node, until):
         stopped = self.stopped.pop(node, None)
         if stopped and len(self.downtimes.setdefault(node, [])) < KEPT: self.downtimes[node].append((stopped, until))
-        elif stopped: self.omitted["omittedChangesOfFiles"] += 1
+        elif stopped: self.omitted[BEYOND[1]] += 1
 
     def configure(self, record, is_in):
         node = record["node"]
@@ -188,8 +198,8 @@ class Hosts:
         if before and is_in:
             changes = self.changes + [(record, name, before.get(name), after.get(name)) for name in sorted({*before, *after})
                                       if before.get(name) != after.get(name)]
-            self.changes, self.omitted["omittedChanges"] = changes[:MOST_CHANGES], (
-                self.omitted["omittedChanges"] + max(0, len(changes) - MOST_CHANGES))
+            self.changes, self.omitted[BEYOND[2]] = changes[:MOST_CHANGES], (
+                self.omitted[BEYOND[2]] + max(0, len(changes) - MOST_CHANGES))
         self.values[node] = after
         since = self.settings_since.get(node, {})
         self.settings_since[node] = {name: since[name] if name in since and before[name] == value else record
@@ -200,11 +210,11 @@ class Hosts:
         def node_facts(name):
             node, settings = self.nodes[name], self.values.get(name, {})
             sealed, at = node.get("seal", (0, None))
-            readers = sorted(node["readers"].items(), key=lambda reader: (-reader[1], reader[0]))
+            readers = sorted(node["readers"].items(), key=lambda reader: (-reader[1].total(), reader[0]))
             return facts(node=name, first=node["first"], last=node["last"], records=node["records"], inPeriod=node["inPeriod"],
                          beginsLater=node["first"] > 1, sealed=sealed, sealedAt=at, unsealed=node["last"] - sealed,
                          firstTime=node["firstTime"], lastTime=node["lastTime"], hasSettings=bool(settings),
-                         retained=settings.get("ledger.retain_records"), headReaders=[{"by": by, "count": n} for by, n in readers],
+                         retained=settings.get("ledger.retain_records"), headReaders=[{"by": by, "count": days.total(), "days": list(runs(days))} for by, days in readers],
                          starts=node["starts"].figure(f"event start of {name}"), stops=node["stops"].figure(f"event stop of {name}"),
                          programReadings=node["programReadings"].figure(f"event program_digests of {name}"))
         def moment_facts(what, text, record):
@@ -250,7 +260,7 @@ def note_programs(programs, record):
     files["modules"] = [{"token": token, "sha256": digest} for token, digest in sorted(modules.items()) if digest]
     if changes and files == {name: last[name] for name in (*PROGRAMS, "modules") if name in last}: return False
     if len(changes) >= KEPT: return True
-    changes.append({"node": record["node"], "sequence": record["sequence"], "time": record["time"], "record": name_of(record), **files})
+    changes.append({"node": record["node"], "time": record["time"], "record": name_of(record), **files})
     return False
 
 ALONE = {
@@ -292,12 +302,13 @@ class People:
     """The administrative acts, the requests for a second person, and the readings of the record."""
     def __init__(self, since, until):
         self.since, self.until, self.acts, self.people, self.approvals, self.readings = since, until, [], {}, {}, {}
-        self.omitted = 0
+        self.omitted, self.exports = 0, []
 
     def take(self, record):
         event, is_done, caller = record["event"], record["outcome"] == "ok", caller_of(record)
         is_in = self.since <= record["time"] < self.until
         if event in READINGS and is_in: self.readings.setdefault((caller or "-", event), Records()).add(record)
+        if event == "audit_export" and is_in and is_done: self.exports.append(record)
         if event not in ACTS: return
         name = record.get("approval")
         if name and (is_done or event == "approval_decision" and record.get("decision") == "expire" and caller is None):
@@ -339,8 +350,13 @@ class People:
                 "endsOfApprovals": [{"end": name, "count": count} for name, count in sorted(ends.items())],
                 "approvals": [request(time, approval) for time, _, approval in asked],
                 "acts": [act(record) for record in sorted(self.acts, key=lambda each: (each["time"], each["node"], each["sequence"]))],
+                "exports": [facts(time=record["time"], by=caller_of(record), node=record.get("ofNode", record["node"]),
+                                  format=record.get("format"), first=record.get("first"), last=record.get("last"), record=name_of(record))
+                            for record in sorted(self.exports[:MOST_EXPORTS], key=lambda each: (each["time"], each["node"], each["sequence"]))],
                 "readings": [{"by": by, "event": event, "times": records.figure(f"{event} by {by}")}
                              for (by, event), records in sorted(self.readings.items())]}
+
+def codes(refused): return [{"code": code, "count": count} for code, count in sorted(refused.items())]
 
 class Uses:
     """The uses of the keys, and the refusals."""
@@ -365,7 +381,9 @@ class Uses:
         counts = {name: sum(use[kind].count for use in uses)
                   for name, kind in (("opened", "released"), ("again", "repeated"), ("signed", "signed"))}
         use = "identity" if counts["signed"] else "processing" if counts["opened"] or counts["again"] else None
-        return facts(use=use, **counts, refused=sum(records.count for use in uses for records in use["refused"].values()),
+        refused: collections.Counter = collections.Counter()
+        for each in uses: refused.update({code: records.count for code, records in each["refused"].items()})
+        return facts(use=use, **counts, refused=codes(refused),
                      firstUse=min((use["first"] for use in uses if "first" in use), default=None),
                      lastUse=max((use["last"] for use in uses if "last" in use), default=None))
 
@@ -377,7 +395,7 @@ class Uses:
             used = {name: use[name].figure(f"{event}, {of}") for name, event in (
                 ("released", "decrypt, ok"), ("repeated", "decrypt, repeat"), ("signed", "tls_signature, ok"))} if "first" in use else {}
             pairs.append(facts(key=key, caller=caller, merchant=use.get("merchant"), first=use.get("first"), last=use.get("last"), **used,
-                               refused={code: records.count for code, records in use["refused"].items()}))
+                               refused=codes({code: records.count for code, records in use["refused"].items()})))
         def reason(code, reason):
             named, more = most(reason["callers"])
             return facts(code=code, requests=reason["records"].figure(f"decrypt, tls_signature or request, {code}"),
@@ -399,17 +417,15 @@ class Uses:
         used = collections.Counter()
         for counter in self.days["caller"].values(): used.update(counter)
         uses, refusals = counted(used), counted(findings.refused_days)
+        def hours(used): return [sum(records.count for hour, records in used.items() if hour % 24 == of) for of in range(24)]
         return {"uses": pairs, "reasons": [reason(*each) for each in sorted(findings.reasons.items())],
-                "steps": [{"from": first, "uses": n, "refusals": m} for (first, _), n, m in zip(steps, uses, refusals)],
-                "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")],
-                "late": [facts(key=key, caller=caller, superseded=use["superseded"],
-                               opened=use["opened"].figure(f"decrypt, key {key or ''}, after its deactivation"), last=use["last"],
-                               cutOff=use["cutOff"])
-                         for (key, caller), use in sorted(findings.late.items(), key=order)]}
+                "hours": [{"caller": caller, "hours": hours(used)} for caller, used in sorted(findings.hours.items())],
+                "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")]}
 
 def recount(opened, since, until):
     """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
     book, begun, pinned, missing_before, last, set_backs = KeyBook(), set(), set(), "", {}, collections.defaultdict(list)
+    replayed = set()
     tokens = HSMTokens()
     with opened() as export:
         for line in export:
@@ -425,6 +441,7 @@ def recount(opened, since, until):
                 set_backs[node].append(record["time"])
             last[node] = record["time"]
             if record["event"] == "audit_key_pinned": pinned.add(record["ofNode"])
+            if (record["event"], record["outcome"]) == ("decrypt", "transaction_replayed"): replayed.add(record.get("transactionId"))
             book.take(record)
             tokens.take(record)
     superseded, cut_offs = {}, {}
@@ -436,8 +453,7 @@ def recount(opened, since, until):
         is_bounded = said == "stated deactivated" and missing_before and pinned <= begun
         superseded[key] = min(time, missing_before) if time and is_bounded else time
     hosts, people, uses = Hosts(since, until), People(since, until), Uses()
-    findings = Findings(book.steps, since, until, set_backs, tokens.warned(book))
-    events, pruned = collections.defaultdict(collections.Counter), 0
+    findings = Findings(book.steps, since, until, set_backs, tokens.warned(book), replayed - {None})
     with opened() as export:
         for record in map(json.loads, export):
             if "checkpoint" in record:
@@ -448,27 +464,22 @@ def recount(opened, since, until):
             findings.take(record, superseded.get(key), cut_offs.get(key))
             hosts.take(record)
             people.take(record)
-            if not since <= record["time"] < until: continue
-            events[record["event"]][record["outcome"]] += 1
-            if record["event"] == "claims_prune": pruned += record["count"]
-            uses.take(record)
+            if since <= record["time"] < until: uses.take(record)
     def approved(record, time): return sentence(people.approvals, False, record, time)
     keys, served = [], {}
     def seen(steps): return "" if steps[0][1].startswith("stated ") else steps[0][0]
     for key, _ in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
-        found, served[key] = book.facts(key, until, uses.use_of(key), approved, tokens.of_key(key, book))
+        found, served[key] = book.facts(key, until, uses.use_of(key), approved, tokens.of_key(key, book), findings.blocks[key])
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}
     keys += [{"key": key, "attributes": tokens.of_key(key, book)} for key in sorted(tokens.keys) if key not in book.steps]
     found = findings.end(states, {key: time for key, time in served.items() if time})
     counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings)}
-    nodes, moments = counted["nodes"], hosts.moments
-    system = {"starts": sum(node["starts"]["count"] for node in nodes), "stops": sum(node["stops"]["count"] for node in nodes),
-              "restores": len(moments["restore"]), "acceptedClocks": len(moments["clock"]), "pruned": pruned}
-    omitted = {**hosts.omitted, "omittedSteps": sum(book.omitted.values()), "omittedActs": people.omitted}
-    return {**counted, **{name: omitted.get(name) or None for name in BEYOND}, "maximumKeys": 100_000, "findings": found, "refusals": findings.refusals(), "keys": keys,
+    omitted = {**hosts.omitted, BEYOND[3]: sum(book.omitted.values()), BEYOND[4]: people.omitted,
+               BEYOND[5]: max(0, len(people.exports) - MOST_EXPORTS)}
+    beyond = [{"what": what, "count": omitted[what]} for what in BEYOND if omitted.get(what)]
+    return {**counted, "omitted": beyond or None, "findings": found, "refusals": findings.refusals(), "keys": keys,
             "tokens": tokens.facts(hosts.values), "attributes": tokens.attributes(book), "serials": tokens.serials,
             "states": [{"state": state, "count": n} for state, n in sorted(collections.Counter(states.values()).items())],
-            "events": {event: dict(outcomes) for event, outcomes in events.items()},
-            "system": {name: n for name, n in system.items() if n},
-            "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST, "refusals": Findings.REFUSALS}}
+            "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST, "refusals": Findings.REFUSALS,
+                           "outage": Findings.OUTAGE}}

@@ -19,34 +19,34 @@ def of_logs(logs, findings):
             yield facts(kind="unrecorded_uses", time=day["day"] + "T00:00:00.000Z", node=log.get("node"), token=log.get("token"),
                         key=day["key"], count=day["counted"] - day["most"], otherSerial=log.get("otherSerial"))
 
+def blocks_of(steps):
+    """Yields the times in which a key's state forbade its use. A deactivated key opens payment tokens until its cut-off."""
+    changes = [step for step in steps if step[1] in STATES]
+    for place, (time, name, step, _, record) in enumerate(changes):
+        since = max(time, record.get("cutOff") or time)
+        until = changes[place + 1][0] if place + 1 < len(changes) else None
+        if name not in ("active", "pre-activation") and (until is None or since < until):
+            yield {"step": step, "state": name, "since": since, "until": until, "refused": Records(), "callers": collections.Counter()}
+
 class Findings:
     """Finds what an assessor should ask about, as the article Assessing defines it. Takes the records and checkpoints of the
     export in their order."""
-    WEEKS, FACTOR, LEAST, REPLAYS, REFUSALS = 4 * 7 * 24, 3, 20, 10, 100
+    WEEKS, FACTOR, LEAST, REPLAYS, REFUSALS, OUTAGE = 4 * 7 * 24, 3, 20, 10, 100, 3
     DAY, SECOND, PAYMENTS = datetime.timedelta(days=1), datetime.timedelta(seconds=1), 10_000
 
-    def __init__(self, keys, since, until, set_backs, warned):
-        self.warned, self.opened, self.heads, self.last_heads, self.lacks_head = warned, {}, {}, {}, {}
+    def __init__(self, keys, since, until, set_backs, warned, replayed):
+        self.warned, self.opened, self.heads, self.last_heads, self.lacks_head = warned, {}, [], {}, {}
+        self.replayed, self.openings, self.outages = replayed, {}, {}
         self.window, self.was_set_back = {}, {}
         self.set_backs, self.ahead = {node: collections.deque(times) for node, times in set_backs.items()}, {}
         self.keys, self.since, self.until, self.found = keys, since, until, []
         self.last, self.running, self.copies, self.seals, self.long = {}, {}, {}, {}, {}
         self.values, self.incoming, self.asked, self.decided, self.refused = {}, {}, {}, [], []
         self.hours, self.firsts, self.callers, self.replays, self.memory = {}, {}, {}, {}, {}
-        self.late, self.blocked = {}, {key: self.block(steps) for key, steps in keys.items()}
-        self.last_use, self.refused_later, self.reasons, self.refused_days = {}, {}, {}, collections.Counter()
+        self.late, self.blocks = {}, {key: list(blocks_of(steps)) for key, steps in keys.items()}
+        self.reasons, self.refused_days = {}, collections.Counter()
 
     def is_in(self, time): return self.since <= time < self.until
-
-    @staticmethod
-    def block(steps):
-        """Returns the time from which a key that was later compromised was blocked, or None if it was not compromised."""
-        begun = None
-        for time, name, *_ in steps:
-            if name in STATES:
-                begun = None if name == "active" else begun or time
-            if name == "compromised": return begun
-        return None
 
     def add(self, kind, time, records=(), **members):
         records = records if isinstance(records, Records) else Records(records)
@@ -83,7 +83,13 @@ class Findings:
             self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node)))
         if event == "stop": self.running[node] = False
         if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
+        if is_in and outcome == "hsm_unavailable": self.outages.setdefault(node, Records()).add(record)
+        payment = record.get("transactionId")
+        if event == "decrypt" and outcome == "ok" and payment in self.replayed:
+            opening = time, node, record["sequence"], record
+            self.openings[payment] = min(self.openings.get(payment, opening), opening, key=lambda one: one[:3])
         if is_use:
+            self.end_outage(node, time)
             self.copies.pop(node, None)
             refused, (is_refused, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, None))
             if found: found.update(refused=refused.count, nextUse=time,
@@ -113,42 +119,51 @@ class Findings:
         if event == "audit_key_change" and outcome == "ok" and "formerKey" in record:
             add("audit_key_lost", caller=caller, token=record.get("token"))
         if event == "head_memory_lost": self.memory.setdefault(node, []).append(record)
-        if event == "records_dropped": add("records_dropped", since=record.get("since"), until=time, count=record["count"])
+        if event == "records_dropped": add("records_dropped", since=record.get("since"), until=time, count=record["count"],
+                                           previous=last and {"record": f"{node} {last[0]}", "time": last[1]})
         if event == "approval_decision" and outcome != "ok" and record.get("decision") == "approve": self.decided.append(record)
         if event == "certificate_import" and outcome != "ok": self.refused.append(record)
         if event == "refusals" or event in USES + ("request",) and not is_use: self.refuse(record, caller)
         if event not in USES: return
         if is_use:
             if caller:
-                hours = self.hours.setdefault(caller, collections.Counter())
-                hours[(moment(time) - EPOCH) // datetime.timedelta(hours=1)] += 1
+                hour = (moment(time) - EPOCH) // datetime.timedelta(hours=1)
+                self.hours.setdefault(caller, {}).setdefault(hour, Records()).add(record)
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
             if event == "decrypt" and key in self.warned and time >= self.warned[key]["time"]:
                 opened, latest = self.opened.get(key, (0, time))
                 self.opened[key] = opened + 1, max(latest, time)
             if event == "decrypt" and superseded and time > superseded:
-                late = self.late.setdefault((key, caller), {"superseded": superseded, "cutOff": cut_off, "opened": Records(),
-                                                            "first": time, "last": time})
-                late["opened"].add(record)
-                late.update(first=min(late["first"], time), last=max(late["last"], time))
-        begun = self.blocked.get(key)
-        if begun and not is_use and time >= begun:
-            self.refused_later.setdefault(key, collections.Counter())[caller or "–"] += 1
-        if begun and is_use and time < begun: self.last_use[key] = max(self.last_use.get(key, time), time)
+                late = self.late.setdefault(key, {"superseded": superseded, "cutOff": cut_off, "opened": {}})
+                late["opened"].setdefault(caller, Records()).add(record)
+        for block in self.blocks.get(key, ()):
+            if is_use and time < block["since"]: block["lastUse"] = max(block.get("lastUse", time), time)
+            if not is_use and block["since"] <= time and (block["until"] is None or time < block["until"]):
+                block["refused"].add(record)
+                block["callers"][caller or "–"] += 1
+
+    def end_outage(self, node, time):
+        outage = self.outages.pop(node, Records())
+        if outage.count >= self.OUTAGE:
+            self.add("hsm_unavailable", outage.since, outage, node=node, since=outage.since, until=outage.until, count=outage.count,
+                     nextUse=time)
 
     def head(self, record, caller):
         """Takes note of a request for a head. The daemon that is asked seals this record, so that its head shows it."""
         head, of_node, node = facts(time=record["time"], record=name_of(record), by=caller), record.get("ofNode"), record["node"]
-        if of_node: self.heads.setdefault(of_node, []).append((head["time"], node, record["sequence"], head))
+        self.heads.append((head["time"], node, record["sequence"], of_node or node, head))
         if of_node not in (None, "all", node): return
         self.last_heads[node] = head
         if node in self.lacks_head: self.lacks_head.pop(node)["after"] = head
 
     def heads_elsewhere(self, loss):
-        """Returns the requests for heads of a node that other nodes answered while its records were lost: ten, and how many more."""
-        found = sorted(head for head in self.heads.get("all", []) + self.heads.get(loss["node"], [])
+        """Returns the requests for heads that other nodes answered while a node's records were lost, for its heads and for others:
+        twenty of each, and how many more."""
+        found = sorted(head for head in self.heads
                        if head[1] != loss["node"] and loss.get("since", "") <= head[0] <= loss.get("until", "9"))
-        return facts(elsewhere=[head for *_, head in found[:10]], more=max(0, len(found) - 10) or None)
+        own, others = ([head for *_, of, head in found if (of in ("all", loss["node"])) == is_own] for is_own in (True, False))
+        return facts(elsewhere=own[:20], more=max(0, len(own) - 20) or None, others=others[:20],
+                     moreOthers=max(0, len(others) - 20) or None)
 
     def refuse(self, record, caller):
         time, count = record["time"], record["count"] if record["event"] == "refusals" else 1
@@ -159,29 +174,29 @@ class Findings:
             else: reason["records"].add(record)
             reason["callers"][caller or "–"] += number
         if not caller: return
-        refused = self.callers.setdefault(caller, {"known": "name" in record["caller"], "count": 0, "first": time, "last": time,
-                                                   "records": Records(), "hours": collections.Counter(), "of_hours": {}})
-        since = min(record.get("since", time), time) if record["event"] == "refusals" else time
-        refused.update(count=refused["count"] + count, first=min(refused["first"], time), last=max(refused["last"], time))
+        refused = self.callers.setdefault(caller, {"known": "name" in record["caller"], "count": 0, "records": Records(),
+                                                   "hours": collections.Counter(), "of_hours": {}})
+        refused["count"] += count
         refused["hours"][time[:13]] += count
-        hour = refused["of_hours"].setdefault(time[:13], {"records": Records(), "first": since, "last": time})
-        hour["records"].add(record)
-        hour.update(first=min(hour["first"], since), last=max(hour["last"], time))
-        if not refused["known"]: refused["records"].add(record)
+        refused["of_hours"].setdefault(time[:13], Records()).add(record, record.get("since") if record["event"] == "refusals" else None)
+        refused["records"].add(record)
         if record["outcome"] == "transaction_replayed" and record["event"] != "refusals":
-            self.replays.setdefault((caller, time[:10]), []).append((time, record))
+            replays = self.replays.setdefault((caller, time[:10]), (Records(), set()))
+            replays[0].add(record)
+            if "transactionId" in record: replays[1].add(record["transactionId"])
 
     def habits(self, caller, hours):
         """Adds the hours in which a caller did what it did not do in the four weeks before."""
         window, before, begun = collections.deque(), {}, min(hours)
-        for hour, count in sorted(hours.items()):
+        for hour, records in sorted(hours.items()):
+            count, times = records.count, {"since": records.since, "until": records.until}
             is_known, last = hour - begun >= self.WEEKS, before.get(hour % 24)
             while window and window[0][0] < hour - self.WEEKS: window.popleft()
             time = (EPOCH + datetime.timedelta(hours=hour)).isoformat(timespec="milliseconds") + "Z"
             is_unusual = is_known and count >= self.LEAST and (last is None or last < hour - self.WEEKS)
             if is_known and window and count >= self.LEAST and count > self.FACTOR * window[0][1]:
-                self.add("busy_hour", time, caller=caller, count=count, usual=window[0][1], isUnusual=is_unusual or None)
-            elif is_unusual: self.add("unusual_hour", time, caller=caller, count=count)
+                self.add("busy_hour", time, records, caller=caller, count=count, usual=window[0][1], isUnusual=is_unusual or None, **times)
+            elif is_unusual: self.add("unusual_hour", time, records, caller=caller, count=count, **times)
             while window and window[-1][1] <= count: window.pop()
             window.append((hour, count))
             before[hour % 24] = hour
@@ -202,21 +217,24 @@ class Findings:
             if caller and request and caller_of(request) == caller:
                 self.add("own_request", record["time"], [record], node=record["node"], caller=caller,
                          key=request.get("publicKeyHash"), what=act_of(request))
-        for (caller, _), records in self.replays.items():
-            times = [time for time, _ in records]
-            if len(records) < self.REPLAYS: continue
-            payments = len({record["transactionId"] for _, record in records if "transactionId" in record})
-            self.add("replays", min(times), [record for _, record in records], caller=caller, since=min(times), until=max(times),
-                     count=len(records), payments=payments if 0 < payments < self.PAYMENTS else None)
+        for (caller, _), (records, payments) in self.replays.items():
+            if records.count < self.REPLAYS: continue
+            opened, openers = sorted((self.openings[payment] for payment in payments if payment in self.openings),
+                                     key=lambda one: one[:3]), {}
+            for *_, record in opened: openers.setdefault(caller_of(record) or "–", Records()).add(record)
+            is_counted = len(payments) < self.PAYMENTS
+            self.add("replays", records.since, records, caller=caller, since=records.since, until=records.until, count=records.count,
+                     **(facts(payments=len(payments) or None, unopened=len(payments) - len(opened) or None,
+                              openers=sorted(openers.items()) or None) if is_counted else {}))
         for caller, refused in self.callers.items():
             days = {}
             for hour, count in sorted(refused["hours"].items()):
                 if count >= self.REFUSALS: days.setdefault(hour[:10], []).append((count, refused["of_hours"][hour]))
             for hours in days.values():
-                since, until = min(hour["first"] for _, hour in hours), max(hour["last"] for _, hour in hours)
-                records = Records().merge(hour["records"] for _, hour in hours)
-                self.add("many_refusals", since, records, node=next(iter(records.parts)) if len(records.parts) == 1 else None,
-                         caller=caller, since=since, until=until, count=sum(count for count, _ in hours))
+                records = Records().merge(hour for _, hour in hours)
+                self.add("many_refusals", records.since, records, node=next(iter(records.parts)) if len(records.parts) == 1 else None,
+                         caller=caller, since=records.since, until=records.until, count=sum(count for count, _ in hours))
+        for node in list(self.outages): self.end_outage(node, None)
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
         for (caller, _), time in self.firsts.items(): begun[caller] = min(begun.get(caller, time), time)
@@ -227,9 +245,8 @@ class Findings:
         unknown = [refused for _, refused in self.sorted_callers() if not refused["known"]]
         names = {name: refused["count"] for name, refused in self.callers.items() if not refused["known"]}
         if unknown:
-            since, until = min(each["first"] for each in unknown), max(each["last"] for each in unknown)
-            self.add("unknown_callers", since, Records().merge(each["records"] for each in unknown), since=since, until=until,
-                     count=sum(each["count"] for each in unknown), callers=most(names)[0])
+            records = Records().merge(each["records"] for each in unknown)
+            self.add("unknown_callers", records.since, records, since=records.since, until=records.until, count=sum(each["count"] for each in unknown), callers=most(names)[0])
         for key, warning in self.warned.items():
             opened, latest = self.opened.get(key, (0, None))
             if warning["time"] < self.until:
@@ -252,15 +269,20 @@ class Findings:
         def place(record): return {"node": record[0], "sequence": record[1]}
         compromised = next((step for step in steps if step[1] == "compromised"), None)
         if compromised and self.is_in(compromised[0]):
-            refused = self.refused_later.get(key, {})
+            blocks, since = self.blocks[key], compromised[0]
+            first = next((place for place, block in enumerate(blocks) if block["since"] >= since), len(blocks))
+            while first and blocks[first - 1]["until"] == since: first, since = first - 1, blocks[first - 1]["since"]
+            refused = sum((block["callers"] for block in blocks[first:]), collections.Counter())
             self.add("key_compromised", compromised[0], [place(compromised[2])], node=compromised[2][0], key=key,
-                     caller=compromised[3], since=self.last_use.get(key), until=self.blocked[key], count=sum(refused.values()), callers=most(refused)[0] or None)
-        late = sorted(((caller or "", use) for (of, caller), use in self.late.items() if of == key), key=lambda use: use[0])
+                     caller=compromised[3], since=blocks[first].get("lastUse") if first < len(blocks) else None, until=since,
+                     count=sum(refused.values()), callers=most(refused)[0] or None)
+        late = self.late.get(key)
         if late:
-            records = Records().merge(use["opened"] for _, use in late)
-            since, until = min(use["first"] for _, use in late), max(use["last"] for _, use in late)
-            self.add("used_after_superseded", since, records, key=key, since=since, until=until, count=records.count,
-                     cutOff=late[0][1]["cutOff"])
+            records = Records().merge(opened for _, opened in sorted(late["opened"].items(), key=lambda use: use[0] or ""))
+            callers: collections.Counter = collections.Counter()
+            for caller, opened in late["opened"].items(): callers[caller or "–"] += opened.count
+            self.add("used_after_superseded", records.since, records, key=key, since=records.since, until=records.until,
+                     count=records.count, cutOff=late["cutOff"], superseded=late["superseded"], callers=most(callers)[0])
         if state in ("compromised", "deactivated"):
             last = next(step for step in reversed(steps) if step[1].removeprefix("stated ") in STATES)
             self.add("key_not_destroyed", last[0], [place(last[2])], key=key)
@@ -269,7 +291,7 @@ class Findings:
 
     def refusals(self):
         def worst(hours): return min(hours.items(), key=lambda hour: (-hour[1], hour[0]))
-        return [{"caller": name, "count": refused["count"], "first": refused["first"], "last": refused["last"],
+        return [{"caller": name, "count": refused["count"], "first": refused["records"].since, "last": refused["records"].until,
                  "worstHour": worst(refused["hours"])[0] + ":00:00.000Z", "inWorstHour": worst(refused["hours"])[1]}
                 for name, refused in self.sorted_callers()]
 
@@ -295,4 +317,7 @@ def described(finding, counted):
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
     if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if kind == "many_refusals": members["least"] = Findings.REFUSALS
+    if "openers" in finding:
+        members["openers"] = [{"caller": caller, "opened": opened.facts(f"first decrypt, ok, of replayed payments, by {caller}")}
+                              for caller, opened in finding["openers"]]
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

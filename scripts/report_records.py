@@ -31,9 +31,9 @@ def who_of(record):
     return caller_of(record) + (f", logged in as uid {login}" if login is not None and login != caller["uid"] else "")
 
 class Records:
-    """The records that a figure counts: their number on each node, and the first eight."""
+    """The records that a figure counts: their number on each node, the first eight, and the first and the last time."""
     def __init__(self, records=()):
-        self.parts, self.named = {}, []
+        self.parts, self.named, self.since, self.until = {}, [], None, None
         for record in records: self.add(record)
 
     @property
@@ -42,7 +42,10 @@ class Records:
     @property
     def first(self): return next(iter(self.parts.values()))["first"] if self.parts else 0
 
-    def add(self, record):
+    def add(self, record, since=None):
+        """Adds a record. `since` is the time from which a record that is a sum counts."""
+        time = record.get("time", "")
+        self.between(min(since or time, time), time)
         if len(self.named) < 8: self.named.append(name_of(record))
         self.extend(record["node"], 1, record["sequence"], record["sequence"])
 
@@ -50,11 +53,18 @@ class Records:
         part = self.parts.setdefault(node, {"node": node, "count": 0, "first": first, "last": last})
         part.update(count=part["count"] + count, first=min(part["first"], first), last=max(part["last"], last))
 
+    def between(self, since, until):
+        self.since = since if self.since is None else min(self.since, since)
+        self.until = until if self.until is None else max(self.until, until)
+
     def merge(self, others):
         for other in others:
+            if other.count: self.between(other.since, other.until)
             self.named += other.named[:8 - len(self.named)]
             for part in other.parts.values(): self.extend(*part.values())
         return self
+
+    def facts(self, which): return facts(first=self.since, last=self.until, requests=self.figure(which))
 
     def figure(self, which):
         if self.count < 2: return facts(count=self.count, record=self.named[0] if self.named else None)

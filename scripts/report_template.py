@@ -8,7 +8,7 @@ def canonical(value):
 
 class Template:
     """A template for HTML without logic. Sources/Records/AuditReport/Page/PageTemplate.swift describes the tags."""
-    FORMATS = ("grouped", "second", "day", "short", "json")
+    FORMATS = ("grouped", "second", "day", "short", "figure", "json")
     INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
                            "\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
                            "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")
@@ -72,12 +72,20 @@ class Template:
                         if place: yield separator
                         yield from self.write(inner, element)
 
+    def figure(self, value):
+        count, number, record = (self.find(value, [name]) for name in ("count", "number", "record"))
+        text = self.text(count, "grouped")
+        if number is not None: return f'<a href="#f{self.text(number, "")}">{text}</a>'
+        return text + (f' <span class="place">({self.text(record, "")})</span>' if record is not None else "")
+
     def text(self, value, form):
         if value is None: return "–"
         if form == "json": return canonical(value)
+        if form == "figure": return self.figure(value)
         text = ("no", "yes")[value] if isinstance(value, bool) else str(value) if isinstance(value, (str, int)) else ""
         if form == "grouped": text = f"{int(text):,}" if re.fullmatch("-?[0-9]{1,18}", text) else text
         if form == "second": text = text[:19].replace("T", " ")
-        if form in ("day", "short"): text = text[:10 if form == "day" else 8]
+        if form == "day": text = text[:10]
+        if form == "short": text = text[:8] + "…"
         for mark, by in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")): text = text.replace(mark, by)
         return self.INVISIBLE.sub("\ufffd", text)

@@ -5,13 +5,25 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
     public let node: AuditNode
     public let sequence: Int
 
-    init(_ entry: AuditEntry) { (node, sequence) = (entry.node, entry.sequence) }
+    init(_ entry: AuditEntry) { self.init(entry.node, entry.sequence) }
+
+    init(_ node: AuditNode, _ sequence: Int) { (self.node, self.sequence) = (node, sequence) }
 
     /// The node's name and the sequence, such as `node-1 4711`, by which a reader finds the record in an export.
     public var text: String { "\(node.name) \(sequence)" }
 
     public static func < (left: RecordPlace, right: RecordPlace) -> Bool {
         (left.node, left.sequence) < (right.node, right.sequence)
+    }
+}
+
+/// The time and the place of one record.
+struct RecordMoment: Sendable, Hashable, Comparable {
+    let time: AuditTime
+    let place: RecordPlace
+
+    static func < (left: RecordMoment, right: RecordMoment) -> Bool {
+        (left.time, left.place) < (right.time, right.place)
     }
 }
 

@@ -21,18 +21,15 @@ public struct ReportBuilder: Sendable {
     public private(set) var system = SystemHistory()
     public private(set) var keys: [AuditDigest: KeyHistory] = [:]
     public private(set) var acts = AdministrativeActs()
-    public private(set) var uses = KeyUseTally()
-    public private(set) var refusals = RefusalsByCaller()
+    private(set) var uses = KeyUseTally()
+    private(set) var refusals = RefusalsByCaller()
     private(set) var incidents = RecordIncidents()
-    /// The uses of each key that was recorded as compromised.
-    private(set) var blockedKeys: [AuditDigest: BlockedKey] = [:]
-    /// The times from which ``blockedKeys`` were blocked, which the first pass has collected.
-    private lazy var blockedAt: [AuditDigest: AuditTime] = keys.compactMapValues { blockedAt($0.key) }
+    /// The times in which each key's state forbade its use, and the requests in them. The first pass has collected the
+    /// times.
+    private(set) var blocks: [AuditDigest: [KeyBlock]] = [:]
     /// The keys that an HSM token described with a warning, which the first pass has collected.
     private(set) var warnedKeys: [AuditDigest: WarnedKey] = [:]
     private var hasEndedSurvey = false
-    /// The records in the period, by event and outcome.
-    public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
     private(set) var hsmTokens = HSMTokenRecords()
     /// The number of lines that are neither a record nor a checkpoint; a verified export has none.
@@ -48,15 +45,6 @@ public struct ReportBuilder: Sendable {
     /// The nodes whose keys a record names as trusted, in the form of ``nodesSeen``. These nodes share the ledger, so
     /// the export should contain their records.
     private var nodesExpected: Set<[UInt8]> = []
-
-    public struct EventOutcome: Sendable, Hashable, Comparable {
-        public let event: String
-        public let outcome: String
-
-        public static func < (left: EventOutcome, right: EventOutcome) -> Bool {
-            (left.event, left.outcome) < (right.event, right.outcome)
-        }
-    }
 
     static let maximumKeys = 100_000
     private static let keyEvents: Set<String> = Set(
@@ -87,8 +75,9 @@ public struct ReportBuilder: Sendable {
     ///
     /// - Parameter line: a line of the export, without its line feed.
     public mutating func survey(line: [UInt8]) {
-        let (name, time) = Self.event(of: line)
+        let (name, time, isReplay) = Self.event(of: line)
         noteNode(line, time)
+        if isReplay, let entry = try? AuditEntry(line: line) { refusals.survey(entry) }
         if name == Self.states, let entry = try? AuditEntry(line: line), let part = KeyStatesPart(entry) {
             for (key, state) in part.states { add(KeyHistory.Event(entry, states: state), of: key) }
         }
@@ -155,7 +144,10 @@ public struct ReportBuilder: Sendable {
 
     /// Reads a line in the second pass, which counts everything else.
     public mutating func count(line: [UInt8]) {
-        if !hasEndedSurvey { (hasEndedSurvey, warnedKeys) = (true, HSMTokenFacts(builder: self).warnedKeys) }
+        if !hasEndedSurvey {
+            (hasEndedSurvey, warnedKeys) = (true, HSMTokenFacts(builder: self).warnedKeys)
+            blocks = keys.mapValues(\.blocks)
+        }
         guard !Self.event(of: line).name.isEmpty else {
             if !line.starts(with: Self.checkpoint) {
                 unreadable += 1
@@ -174,16 +166,15 @@ public struct ReportBuilder: Sendable {
         incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
         reconciliation.take(entry)
+        refusals.take(opening: entry)
         guard inPeriod else { return }
         refusals.take(entry)
-        events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
         if Self.uses.contains(entry.event) {
             let superseded = entry.publicKeyHash.flatMap { lateAfter($0) }
             uses.take(entry, superseded: superseded)
-            if let key = entry.publicKeyHash, let blocked = blockedAt[key] {
-                blockedKeys[key, default: BlockedKey()].take(entry, blocked: blocked)
-            }
-            if let key = entry.publicKeyHash { warnedKeys[key]?.take(entry) }
+            guard let key = entry.publicKeyHash else { return }
+            for block in blocks[key]?.indices ?? 0..<0 { blocks[key]?[block].take(entry) }
+            warnedKeys[key]?.take(entry)
         }
     }
 
@@ -191,24 +182,25 @@ public struct ReportBuilder: Sendable {
     /// The length of a time such as `2026-01-31T12:00:00.000Z`, which a quotation mark follows.
     private static let timeLength = 24
     private static let member = Array(",\"event\":\"".utf8)
+    private static let replay = Array("\",\"outcome\":\"transaction_replayed\"".utf8)
 
-    /// Returns the event and the time of a record's line without parsing the whole line; both are empty if the line is
-    /// not a record.
+    /// Returns the event and the time of a record's line without parsing the whole line, and whether its outcome is
+    /// `transaction_replayed`. Event and time are empty if the line is not a record.
     ///
     /// Only node, sequence and time precede the event, and their values contain no quotation marks. The first
-    /// `"event":` in the line is therefore the member.
-    static func event(of line: [UInt8]) -> (name: String, time: ArraySlice<UInt8>) {
-        guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return ("", []) }
+    /// `"event":` in the line is therefore the member. The outcome follows it.
+    static func event(of line: [UInt8]) -> (name: String, time: ArraySlice<UInt8>, isReplay: Bool) {
+        guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return ("", [], false) }
         let end = min(line.count, 256)
         var start = 0
         while start + member.count < end {
             if line[start] == member[0], line[start..<end].starts(with: member) {
                 let word = line[(start + member.count)..<end].prefix { $0 != UInt8(ascii: "\"") }
                 let time = line[max(0, start - timeLength - 1)..<max(0, start - 1)]
-                return (String(decoding: word, as: UTF8.self), time)
+                return (String(decoding: word, as: UTF8.self), time, line[word.endIndex...].starts(with: replay))
             }
             start += 1
         }
-        return ("", [])
+        return ("", [], false)
     }
 }

@@ -120,7 +120,7 @@ extension Story {
             // The node serves no requests until an administrator accepts the restore.
             year.nodes[node].isDown = true
         }
-        let reason = "the disk failed, the copy of the week is put back"
+        let reason = "the disk failed; the last backup of the ledger is restored"
         on(day, "04:10", records: 1) { year, now in
             try await year.ask("restore", node, now, .ledgerAcceptRestore, by: .alice, reason: reason)
         }

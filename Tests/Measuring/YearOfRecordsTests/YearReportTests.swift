@@ -26,7 +26,8 @@ import Testing
         let truth = try Counts(Array(try Data(contentsOf: URL(filePath: "\(year)/truth.json"))))
 
         #expect(totals.ends == truth.ends && truth.ends.count == 3)
-        #expect(totals.eventsOfPage == truth.eventsOfTruth)
+        let exports = truth.objects("events").filter { $0["event"]?.stringValue == "audit_export" }
+        #expect(totals.objects("exports").count == exports.reduce(0) { $0 + Counts.number($1, "records") })
         let (counted, happened) = (
             totals.uses(key: "key", signed: "signed", refused: "refused"),
             truth.uses(key: "publicKeyHash", signed: "signatures", refused: "refusals")
@@ -117,12 +118,9 @@ import Testing
             ("figure", /<a href="#f1">[0-9,]+</, "<a href=\"#f1\">1,000,001<", "the page was changed"),
             ("lapsed", /"end":"expire","count":1/, "\"end\":\"expire\",\"count\":2", "endsOfApprovals."),
             ("period", /"since":"2025-11-01T/, "\"since\":\"2025-12-01T", "report: "),
-            (
-                "step", /"from":"2026-01-05","uses":[0-9]+/, "\"from\":\"2026-01-05\",\"uses\":0",
-                "steps."
-            ),
+            ("bar", /"from":"2026-01-05","count":[0-9]+/, "\"from\":\"2026-01-05\",\"count\":0", "charts."),
             ("sums", /"summary":[1-9][0-9]*/, "\"summary\":3", "summary: the page says 3"),
-            ("late", /"opened":\{"count":[0-9]+/, "\"opened\":{\"count\":0", "late."),
+            ("late", /"superseded":"2026-0/, "\"superseded\":\"2026-1", "superseded: the page says"),
             (
                 "day", /"counted":[0-9]+,"most":[0-9]+,"losses"/, "\"counted\":9,\"most\":99999,\"losses\"",
                 "tokenUses.0."
@@ -192,21 +190,25 @@ import Testing
         for key in keys {
             let name = key["publicKeyHash"]?.stringValue ?? ""
             #expect(counted[name]?["algorithm"] == key["algorithm"] && counted[name]?["certificateEnd"] != nil)
-            for (step, member) in [
-                ("arrival", "created"), ("activation", "activated"), ("superseded", "deactivated"),
-                ("compromised", "compromised"), ("destroyed", "destroyed"),
+            let life = (counted[name]?["life"]?.arrayValue ?? []).compactMap(\.objectValue)
+            for (state, member) in [
+                (nil, "created"), ("deactivated", "deactivated"), ("compromised", "compromised"),
+                ("destroyed", "destroyed"),
             ] {
-                #expect(counted[name]?[step]?.stringValue == Counts.place(key[member]), "\(name), \(step)")
+                let step = state == nil ? life.first : life.first { $0["state"]?.stringValue == state }
+                #expect(step?["record"]?.stringValue == Counts.place(key[member]), "\(name), \(member)")
             }
         }
     }
 
     private func expectSameSystem(_ totals: Counts, _ truth: Counts) {
-        let system = Counts.numbers(totals.object["system"])
-        let starts = truth.objects("starts")
-        #expect(system["starts"] == starts.count && system["stops"] == truth.objects("stops").count)
-        #expect(system["restores"] == truth.objects("restores").count)
-        #expect(system["acceptedClocks"] == truth.objects("clockSteps").count)
+        let nodes = totals.objects("nodes")
+        for name in ["starts", "stops"] {
+            #expect(nodes.reduce(0) { $0 + Counts.figure($1, name) } == truth.objects(name).count)
+        }
+        let moments = totals.objects("moments").map { $0["what"]?.stringValue }
+        #expect(moments.count { $0 == "restore" } == truth.objects("restores").count)
+        #expect(moments.count { $0 == "clock" } == truth.objects("clockSteps").count)
         #expect(
             totals.ends(of: "endsOfApprovals") == Counts.numbers(truth.object["approvalsByDecision"]))
     }
@@ -243,7 +245,7 @@ private struct Counts {
     }
 
     /// Returns a count that a page has as a figure, and a truth file as a number.
-    private static func figure(_ object: JSONObject, _ name: String) -> Int {
+    static func figure(_ object: JSONObject, _ name: String) -> Int {
         object[name]?.objectValue.map { number($0, "count") } ?? number(object, name)
     }
 
@@ -255,30 +257,23 @@ private struct Counts {
         }.sorted()
     }
 
-    var eventsOfTruth: [String: Int] {
-        objects("events").reduce(into: [:]) { events, event in
-            let name = "\(event["event"]?.stringValue ?? "") \(event["outcome"]?.stringValue ?? "")"
-            events[name, default: 0] += Self.number(event, "records")
-        }
-    }
-
-    var eventsOfPage: [String: Int] {
-        var events: [String: Int] = [:]
-        for member in object["events"]?.objectValue?.members ?? [] {
-            for (outcome, count) in Self.numbers(member.value) { events["\(member.name) \(outcome)"] = count }
-        }
-        return events
-    }
-
     /// Returns the numbers of uses by key and caller.
     func uses(key: String, signed: String, refused: String) -> [String: [String: Int]] {
         objects("uses").reduce(into: [:]) { uses, use in
             var counts = Self.numbers(use[refused])
-            let late = objects("late").first { $0["key"] == use[key] && $0["caller"] == use["caller"] }
+            let lateOfKey = objects("findings").first {
+                $0["kind"]?.stringValue == "used_after_superseded" && $0["key"] == use[key]
+            }
+            let late = lateOfKey?["callers"]?.arrayValue?.compactMap(\.objectValue).first {
+                $0["caller"] == use["caller"]
+            }
+            for refusal in use[refused]?.arrayValue?.compactMap(\.objectValue) ?? [] {
+                counts[refusal["code"]?.stringValue ?? ""] = Self.number(refusal, "count")
+            }
             counts["- released"] = Self.figure(use, "released")
             counts["- repeated"] = Self.figure(use, "repeated")
             counts["- signed"] = Self.figure(use, signed)
-            counts["- late"] = late.map { Self.figure($0, "opened") } ?? Self.number(use, "afterSuperseded")
+            counts["- late"] = late.map { Self.number($0, "count") } ?? Self.number(use, "afterSuperseded")
             uses["\(use[key]?.stringValue ?? "none") \(use["caller"]?.stringValue ?? "none")"] = counts
         }
     }

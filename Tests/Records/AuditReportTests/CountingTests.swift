@@ -50,8 +50,6 @@ struct CountingTests {
         #expect(builder.uses.uses[Self.pair(RecordBook.other)]?.signed.count == 1)
         #expect(builder.uses.uses[Self.pair(nil, "batch")]?.refused["signature_invalid"]?.count == 1)
         #expect(builder.uses.uses.count == 3, "a check of a signature is no use of a key")
-        #expect(builder.events[.init(event: "verify", outcome: "ok")]?.count == 1)
-        #expect(builder.events[.init(event: "decrypt", outcome: "ok")]?.count == 2)
     }
 
     @Test("counts decryptions after a key's deactivation on all nodes, in any order of nodes")
@@ -67,7 +65,7 @@ struct CountingTests {
         try book.add(
             .decrypt(reference: nil), .repeated, on: "node-b", at: 12, by: "checkout", key: RecordBook.key)
         let use = try #require(try book.counted().uses.uses[Self.pair()])
-        #expect(use.afterSuperseded.beginning.map(\.text) == ["node-a 3", "node-b 2"])
+        #expect(use.late.records.beginning.map(\.text) == ["node-a 3", "node-b 2"])
     }
 
     private static func states(_ states: [AuditDigest: AuditKeyState]) throws -> AuditEvent {
@@ -89,7 +87,7 @@ struct CountingTests {
         // While no record is archived, the record of the deactivation gives its time.
         let whole = try book.counted()
         #expect(whole.keys[RecordBook.key]?.superseded?.time == RecordBook.time(2))
-        #expect(whole.uses.uses[Self.pair()]?.afterSuperseded.count == 4)
+        #expect(whole.uses.uses[Self.pair()]?.late.count == 4)
         try book.archive(2)
         let builder = try book.counted()
         let key = try #require(builder.keys[RecordBook.key])
@@ -98,7 +96,7 @@ struct CountingTests {
         // Node 1's remaining records begin at hour 10, so the archived deactivation is earlier.
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(10))
         let use = try #require(builder.uses.uses[Self.pair()])
-        #expect(use.afterSuperseded.beginning.map(\.text) == ["node-0 2", "node-1 4"])
+        #expect(use.late.records.beginning.map(\.text) == ["node-0 2", "node-1 4"])
         try await book.expectRecounted()
     }
 
@@ -117,7 +115,7 @@ struct CountingTests {
         try book.archive(1)
         let builder = try book.counted()
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(14))
-        #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.beginning.map(\.sequence) == [4])
+        #expect(builder.uses.uses[Self.pair()]?.late.records.beginning.map(\.sequence) == [4])
         try await book.expectRecounted()
         // Once the export contains node 2, only archived records can contain the deactivation. They are earlier than
         // node 1's first remaining record, at hour 10.
@@ -165,7 +163,7 @@ struct CountingTests {
         let key = try #require(builder.keys[RecordBook.key])
         #expect(key.state == "compromised" && key.activation != nil)
         #expect(key.omitted == 51)
-        #expect(try book.page().contains("51 more signing requests and certificates are in the export."))
+        #expect(try book.page().contains("in the export only:</strong> 51 signing requests and certificates."))
         try await book.expectRecounted()
     }
 
@@ -214,7 +212,7 @@ struct CountingTests {
             by: "alice", key: RecordBook.key)
         try book.add(.decrypt(reference: nil), at: 2, by: "checkout", key: RecordBook.key)
         let builder = try book.counted()
-        #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.isEmpty == true)
+        #expect(builder.uses.uses[Self.pair()]?.late.count == 0)
         #expect(builder.keys[RecordBook.key] == nil)
     }
 
@@ -276,7 +274,8 @@ struct CountingTests {
         }
         let builder = try book.counted()
         #expect(
-            builder.endsOfApprovals == ["approve": 1, "reject": 1, "withdraw": 1, "expire": 1, "open": 1])
+            PeopleFacts(builder: builder).endsOfApprovals
+                == ["approve", "expire", "open", "reject", "withdraw"].map { .facts(["end": $0, "count": 1]) })
         #expect(builder.acts.acts.count == 13 && builder.acts.acts.count { $0.outcome != "ok" } == 5)
         #expect(
             builder.acts.approvals.values.map(\.sentence).sorted() == [
@@ -310,7 +309,7 @@ struct CountingTests {
         #expect(steps.first?.text == expected.first && steps.last?.text == expected.last)
     }
 
-    @Test("writes counts, steps and places of records into the JSON")
+    @Test("writes counts, charts, hours and places of records into the JSON")
     func json() throws {
         var book = RecordBook()
         let programs = ProgramDigests(daemon: .zero, sbom: .zero, modules: ["primary": .zero])
@@ -327,17 +326,15 @@ struct CountingTests {
         let text = String(decoding: try book.report(to: 48).compact, as: UTF8.self)
         for part in [
             #"{"format":3,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z","#, #""findings":[],"#,
-            #""events":{"certificate_import":{"ok":1},"decrypt":{"key_not_active":1,"ok":2},"key_generate":{"ok":1},"start":{"ok":1}}"#,
             #""uses":[{"key":"\#(key)","caller":"checkout","merchant":"merchant.com.example","#
                 + #""first":"2026-01-02T01:00:00.000Z","last":"2026-01-02T01:30:00.000Z","#
                 + #""released":{"count":2,"number":1},"repeated":{"count":0},"signed":{"count":0},"#
-                + #""refused":{"key_not_active":1}}],"reasons":["#,
+                + #""refused":[{"code":"key_not_active","count":1}]}],"reasons":["#,
             #""refusals":[{"caller":"checkout","count":1,"first":"2026-01-02T02:00:00.000Z","#
                 + #""last":"2026-01-02T02:00:00.000Z","worstHour":"2026-01-02T02:00:00.000Z","inWorstHour":1}],"#,
-            #""steps":[{"from":"2026-01-01","uses":0,"refusals":0},{"from":"2026-01-02","uses":2,"refusals":1}],"#,
-            #""state":"active","came":"key_generate","cameAt":"2026-01-01T01:00:00.000Z","arrival":"node-1 2","#
-                + #""activation":"node-1 3","service":{"from":"2026-01-01T02:00:00.000Z","days":1},"#,
-            #""system":{"starts":1},"#,
+            #""charts":[{"charts":[{"of":"all","most":2,"steps":2,"bars":[{"at":1,"from":"2026-01-02","count":2}],"#,
+            #""hours":[{"caller":"checkout","hours":[0,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}],"#,
+            #""state":"active","came":"key_generate","cameAt":"2026-01-01T01:00:00.000Z","service":{"from":"2026-01-01T02:00:00.000Z","days":1},"#,
             #""paytokend":"\#(zeros)","sbom":"\#(zeros)","modules":[{"token":"primary","sha256":"\#(zeros)"}]"#,
             #""figures":[{"number":1,"which":"decrypt, ok, key \#(key) by checkout","#
                 + #""parts":[{"node":"node-1","count":2,"first":4,"last":5}],"records":["node-1 4","node-1 5"],"complete":true},"#,

@@ -72,6 +72,12 @@ struct FindingsTests {
             #expect(page.contains("Its cut-off is 2026-01-02 02:00:00") == (cutOff != nil))
             #expect(page.contains("deactivated, opens until 2026-01-02 02:00:00") == (cutOff != nil))
             #expect(page.contains("No cut-off is recorded.") == (cutOff == nil))
+            // Until its cut-off the key opens what wallets had encrypted to it.
+            let block = try #require(try book.counted().blocks[RecordBook.key]?.first)
+            #expect(block.since == cutOff ?? RecordBook.time(2))
+            #expect(block.lastUse == (cutOff == nil ? nil : RecordBook.time(3)))
+            #expect(page.contains("It was deactivated at 2026-01-01 02:00:00, or, if that record is archived, before."))
+            #expect(page.contains("By caller: checkout (1)."))
         }
     }
 
@@ -140,7 +146,9 @@ struct FindingsTests {
         #expect(found[0].records.beginning.map(\.text) == ["node-1 1"])
     }
 
-    @Test("finds ten replays of one caller on one day, but not nine, and not ten on two days")
+    @Test(
+        "finds ten replays of one caller on one day and who had opened the payments, but not nine, and not ten on two days"
+    )
     func replays() async throws {
         var book = RecordBook()
         for (caller, hours) in [
@@ -153,7 +161,20 @@ struct FindingsTests {
                     transaction: .of([UInt8(hour / 3)]))
             }
         }
+        // Of the four payments of `ten`, one was opened before the period, one twice, and one by the same caller.
+        try book.add(Self.decrypt, on: "node-2", at: -5, by: "shop", key: RecordBook.key, transaction: .of([0]))
+        for hours in [7.0, 6] {
+            try book.add(Self.decrypt, on: "node-2", at: hours, by: "shop", key: RecordBook.key, transaction: .of([1]))
+        }
+        try book.add(Self.decrypt, on: "node-3", at: 2, by: "ten", key: RecordBook.key, transaction: .of([2]))
         let found = try await Self.findings(book, .replays)
+        #expect(found[0].openers.mapValues(\.count) == ["shop": 2, "ten": 1] && found[0].unopened == 1)
+        #expect(found[0].openers["shop"]?.records.beginning.map(\.text) == ["node-2 1", "node-2 3"])
+        #expect(found[0].openers["shop"]?.first == RecordBook.time(-5))
+        #expect(
+            try book.page().contains(
+                "Who had opened these payments first: shop <a href=\"#f1\">2</a>, from 2025-12-31 19:00:00 to 2026-01-01 "
+                    + "06:00:00; ten 1 <span class=\"place\">(node-3 1)</span>, at 2026-01-01 02:00:00."))
         #expect(found.map(\.kind) == [.replays] && found[0].caller == "ten" && found[0].count == 10)
         #expect(found[0].payments == 4)
         #expect(found[0].since == RecordBook.time(0) && found[0].until == RecordBook.time(9))
@@ -179,8 +200,10 @@ struct FindingsTests {
         #expect(reasons["request_timeout"]?.summary == 8 && reasons["overloaded"]?.records.count == 2)
         let callers = try book.counted().refusals.sortedCallers
         #expect(callers.map(\.name) == ["uid 4000", "uid 4001", "checkout"])
-        #expect(callers[2].caller.count == 3 && callers[2].caller.worstHour == (RecordBook.time(2), 2))
-        #expect(callers[2].caller.first == RecordBook.time(1) && callers[2].caller.last == RecordBook.time(2.5))
+        #expect(callers[2].caller.requests.count == 3 && callers[2].caller.worstHour == (RecordBook.time(2), 2))
+        #expect(
+            callers[2].caller.requests.first == RecordBook.time(1)
+                && callers[2].caller.requests.last == RecordBook.time(2.5))
     }
 
     @Test("finds a compromise with the last use before the suspension and the requests refused afterwards")
@@ -202,6 +225,12 @@ struct FindingsTests {
         #expect(found[1].since == RecordBook.time(3) && found[1].until == RecordBook.time(4) && found[1].count == 2)
         #expect(found[1].caller == "alice" && found[2].key == RecordBook.key)
         #expect(found[1].callers == ["checkout": 1, "app": 1])
+        // Each step that blocked the key has the requests up to the next step.
+        let blocks = try #require(try book.counted().blocks[RecordBook.key])
+        #expect(blocks.map(\.state) == ["suspended", "suspended", "compromised"])
+        #expect(blocks.map(\.refused.count) == [0, 1, 1])
+        #expect(blocks.map(\.lastUse) == [nil, RecordBook.time(3), RecordBook.time(3)])
+        #expect(try book.page().contains("the last use before 2026-01-01 01:00:00: none in the period; refused from "))
         #expect(try book.page().contains("refused afterwards, of app (1), checkout (1)."))
         try change(.compromised, .destroyed, at: 7)
         #expect(try await Self.findings(book, .keyNotDestroyed).isEmpty)
@@ -287,6 +316,7 @@ struct FindingsTests {
         }
         let found = CallerAnomaly.unusualHours(try later.counted(to: 24 * 90).uses)
         #expect(found.map(\.time) == [RecordBook.time(24 * 80 + 14)] && found[0].count == 20)
+        #expect(found[0].records.count == 20 && found[0].since == found[0].time && found[0].until == found[0].time)
         // The same hour, if it is a busy one too, is one finding.
         for _ in 0..<80 {
             try later.add(.decrypt(reference: nil), at: 24 * 80 + 14.5, by: "batch", key: RecordBook.key)

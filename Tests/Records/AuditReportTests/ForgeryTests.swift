@@ -117,7 +117,32 @@ struct ForgeryTests {
                 "refusals of a caller", #"("refusals":\[\{"caller":"[^"]*","count":)[0-9]+"#,
                 #""refusals":[{"caller":"shop","count":1"#),
             Change("worst hour", #""inWorstHour":[0-9]+"#, #""inWorstHour":1"#),
-            Change("late uses", #""late":\[\{"#, #""late":[],"x":[{"#),
+            Change(
+                "late uses", #"("kind":"used_after_superseded".*?)"count":[0-9]+"#, #""kind":"used_after_superseded""#),
+            Change(
+                "late callers", #""callers":\[\{"caller":"checkout-app"(?=[^\]]*\],"records")"#,
+                #""callers":[{"caller":"shop""#),
+            Change("deactivation", #""superseded":"2026-0"#, #""superseded":"2026-1"#),
+            Change("HSM token that did not answer", #"\{"kind":"hsm_unavailable"[^}]*\}\},"#),
+            Change(
+                "record before those not written", #""previous":\{"record":"node-1 [0-9]+""#,
+                #""previous":{"record":"node-1 1""#),
+            Change("who opened replayed payments", #""openers":\[\{"caller":"[^"]*""#, #""openers":[{"caller":"shop""#),
+            Change("when replayed payments were opened", #""opened":\{"first":"2026-0"#, #""opened":{"first":"2026-1"#),
+            Change("uses by the hour of the day", #""hours":\[0,"#, #""hours":[7,"#),
+            Change(
+                "last use before a key was blocked", #""lastUse":"2026-0(?=[0-9T:.-]*Z","refused")"#,
+                #""lastUse":"2026-1"#),
+            Change(
+                "end of an export", #""format":"jsonl","first":1,"last":[0-9]+"#,
+                #""format":"jsonl","first":1,"last":9999"#),
+            Change("export removed", #""exports":\[\{[^}]*\},"#, #""exports":["#),
+            Change("day of a head", #""days":\[\{"from":"2025"#, #""days":[{"from":"2024"#),
+            Change(
+                "most uses of an hour", #""hours":\[\{"counted":[0-9]+,"most":[0-9]+"#,
+                #""hours":[{"counted":37,"most":36"#),
+            Change(
+                "record nearest to an unrecorded use", #""before":\{"record":"node-3"#, #""before":{"record":"node-1"#),
             Change("chart", #""bars":\[\{"at":[0-9]+"#, #""bars":[{"at":60"#),
             Change("seal", #""sealed":[0-9]+"#, #""sealed":1"#),
             Change("head's reader", #""headReaders":\[\{"by":"[^"]*""#, #""headReaders":[{"by":"nobody""#),

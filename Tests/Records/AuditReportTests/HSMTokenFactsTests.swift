@@ -108,7 +108,7 @@ struct HSMTokenFactsTests {
         #expect(page.contains("The private keys of 1 of the 2 keys that HSM tokens describe lack protection"))
         #expect(page.contains("<strong>Warnings: extractable.</strong>"))
         #expect(page.contains("CKA_EXTRACTABLE is true: anyone with the PIN"))
-        #expect(page.contains("destroyed</strong> by node-1; then removed from the HSM tokens of node-2 too"))
+        #expect(page.contains("which removed it from its HSM tokens; node-2 then removed it from theirs"))
     }
 
     @Test("finds since when a key was described with a warning, and how many payment tokens were opened since")

@@ -17,7 +17,7 @@ struct PageTemplateTests {
     func rendered() async throws {
         let directory = try FreshDirectory()
         let rendered = try #require(try Self.cases()["rendered"]?.arrayValue)
-        #expect(rendered.count == 11)
+        #expect(rendered.count == 12)
         for example in rendered.compactMap(\.objectValue) {
             let name = try #require(example["name"]?.stringValue)
             let text = try #require(example["template"]?.stringValue)

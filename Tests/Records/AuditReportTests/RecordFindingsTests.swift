@@ -100,15 +100,20 @@ extension FindingsTests {
         let page = try book.page()
         #expect(page.contains("The first after: node-1 8, 2026-01-05 08:00:00, by dora."))
         #expect(page.contains(": 2026-01-03 02:00:00 by dora (node-3 2); 2026-01-03 12:00:00 by dora (node-3 3); "))
-        #expect(page.contains("; 4 more."))
+        #expect(page.contains("2026-01-03 23:00:00 by dora (node-4 11); 2026-01-04 00:00:00 by dora (node-4 12)."))
+        // A person who asks other nodes for their own heads may have asked node-1 too.
+        #expect(page.contains("asked other nodes for heads of these: 2026-01-03 22:00:00 by dora (node-3 4). If a "))
     }
 
-    @Test("finds records that could not be written, with the time since which and the node")
+    @Test("finds records that could not be written, with the time since which, the node and the record before them")
     func dropped() async throws {
         var book = RecordBook()
+        try book.add(.verify, on: "node-2", at: 4, by: "checkout")
         try book.add(
             .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
         let found = try #require(try await Self.findings(book).first)
+        #expect(found.previous?.place.text == "node-2 1" && found.previous?.time == RecordBook.time(4))
+        #expect(try book.page().contains("The record before them is node-2 1 of 2026-01-01 04:00:00, the next one "))
         #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
         #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
     }
@@ -188,5 +193,55 @@ extension FindingsTests {
         for hour in [1.0, 1 + 14_452.749 / 3600, 2] { try book.add(.verify, at: hour, by: "checkout") }
         #expect(try await Self.findings(book).map(\.kind) == [.clockSetBack])
         #expect(try book.page().contains("it had been set forward by at most 4 h 1 min: record 2 has a later time"))
+    }
+
+    @Test("finds three requests in a row for which an HSM token did not answer, but not two, and shows all downtimes")
+    func downtimes() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 0)
+        for (hours, isDown) in [(1.0, true), (1.5, true), (2, false), (3, true), (3.5, true), (4, true), (5, false)] {
+            try book.add(
+                Self.decrypt, isDown ? .refused(.hsmUnavailable) : .ok, at: hours, by: "checkout", key: RecordBook.key)
+        }
+        try book.add(Self.start, at: 8)
+        try book.add(Self.decrypt, at: 9, by: "checkout", key: RecordBook.key)
+        for hours in [20.0, 21, 22] {
+            try book.add(.csrCreate, .refused(.hsmUnavailable), at: hours, by: "alice", key: RecordBook.key)
+        }
+        // The daemon failed before an older ledger was restored.
+        try book.add(Self.start, at: 30)
+        try book.add(Self.restore(14, 41), at: 31, by: "bob")
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.hsmUnavailable, .endedWithoutStop, .hsmUnavailable, .recordsLost])
+        #expect(found[0].since == RecordBook.time(3) && found[0].until == RecordBook.time(4) && found[0].count == 3)
+        #expect(found[0].nextUse == RecordBook.time(5) && found[2].nextUse == nil)
+        #expect(found[0].records.beginning.map(\.sequence) == [5, 6, 7])
+        let page = try book.page()
+        let rows = try #require(page.range(of: "<h3>Downtimes</h3>")).upperBound
+        let table = page[rows..<(try #require(page[rows...].range(of: "</table>")).lowerBound)]
+        for (from, to, length) in [
+            ("01 03:00:00", "01 04:00:00", "at least 1 h"), ("01 05:00:00", "01 08:00:00", "at most 3 h"),
+            ("01 20:00:00", "01 22:00:00", "at least 2 h"), ("01 22:00:00", "02 06:00:00", "at most 8 h"),
+        ] {
+            let times = [from, to].map { "<td><span class=\"t\">2026-01-\($0)</span></td>" }.joined()
+            #expect(table.contains("\(times)<td>\(length)</td>"), "\(from)")
+        }
+    }
+
+    @Test("shows which records an export had, and on which days a person asked for heads")
+    func exports() async throws {
+        var book = RecordBook()
+        for day in [0, 1, 2, 5, 7, 8] { try book.add(.auditHead(), at: Double(day * 24 + 7), by: "dora") }
+        try book.add(.auditHead(), at: 8 * 24 + 8, by: "dora")
+        try book.add(.auditExport(format: .jsonl, first: 2, last: 5), at: 200, by: "dora")
+        try book.add(.auditExport(format: .csv, first: nil, last: nil, ofNode: AuditText("all")), at: 201, by: "bob")
+        try book.add(.auditExport(format: .jsonl, first: 1, last: 9), .refused(.overloaded), at: 202, by: "eve")
+        try await book.expectRecounted()
+        let page = try book.page()
+        let days = ["2026-01-01 to 2026-01-03", "2026-01-06", "2026-01-08 to 2026-01-09"]
+        #expect(page.contains("dora 7: " + days.map { "<span class=\"t\">\($0)</span>" }.joined(separator: ", ")))
+        #expect(page.contains("<td>node-1</td><td>2 to 5</td><td>jsonl</td><td><span class=\"place\">node-1 8<"))
+        #expect(page.contains("<td>all</td><td>all, or those that meet conditions</td><td>csv</td>"))
+        #expect(try book.counted().acts.exports.map(\.callerText) == ["dora", "bob"])
     }
 }

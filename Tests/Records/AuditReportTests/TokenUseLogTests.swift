@@ -22,7 +22,7 @@ struct TokenUseLogTests {
         return log
     }
 
-    @Test("counts a log's uses by key and day, and reads a counter's value by key")
+    @Test("counts a log's uses by key and hour, and reads a counter's value by key")
     func counted() throws {
         let other = AuditDigest.of("another".utf8)
         let log = try Self.read([
@@ -30,7 +30,7 @@ struct TokenUseLogTests {
             Self.use(key: other.base64), #"{"end":4}"#,
         ])
         #expect(log.uses == [Self.key: 3, other: 1])
-        #expect(log.days[Self.key]?.values.sorted() == [1, 2])
+        #expect(log.hours[Self.key]?.values.map(\.count) == [1, 1, 1])
         let counter = try Self.read([
             Self.header.replacing(#""log""#, with: #""counter""#),
             #"{"publicKeyHash":"\#(Self.key.base64)","uses":4096}"#, #"{"end":1}"#,
@@ -163,6 +163,49 @@ struct ReconciliationTests {
             #expect(found.map(\.unexplained) == [unexplained])
             #expect(found.map(\.missing) == [missing])
         }
+    }
+
+    @Test("names the hours of a day with uses that no record explains, and the records nearest to these uses")
+    func hours() async throws {
+        func log(_ minutes: [Int]) throws -> TokenUseLog {
+            let header = #"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","#
+            let days = #""since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}"#
+            var log = try TokenUseLog(header: Array((header + days).utf8))
+            for minute in minutes {
+                let time = RecordBook.time(240 + Double(minute) / 60).text
+                try log.take(
+                    line: Array(
+                        #"{"time":"\#(time)","publicKeyHash":"\#(RecordBook.key.base64)","operation":"derive"}"#.utf8))
+            }
+            return log
+        }
+        var book = RecordBook()
+        func use(at hours: Double, _ outcome: AuditOutcome = .ok, on node: String = "node-1") throws {
+            try book.add(
+                Self.decrypt, outcome, on: node, at: 240 + hours, by: "checkout", key: RecordBook.key,
+                hsmToken: outcome == .ok ? "primary" : nil)
+        }
+        try book.add(.verify, on: "node-2", at: 240 + 11.9, by: "checkout")
+        for hours in [12.5, 15] { try use(at: hours) }
+        // A call without an answer may explain one use of its hour and day.
+        try use(at: 15.1, .refused(.hsmUnavailable))
+        try use(at: 18)
+        try book.add(.verify, on: "node-2", at: 240 + 12.9, by: "checkout")
+        // Three uses from 12:10 to 12:40, of which one is recorded, one at 15:00 and three at 18:00.
+        book.tokenUses = [try log([730, 750, 760, 900, 1080, 1080, 1080])]
+        try await book.expectRecounted()
+        let reconciliation = try book.counted().reconciliation
+        let day = try #require(reconciliation.unexplainedDays(of: 0).first)
+        #expect(day.counted == 7 && day.most == 4)
+        let hours = reconciliation.unexplainedHours(of: day, in: 0)
+        #expect(hours.map(\.counted.count) == [3, 3] && hours.map(\.most) == [1, 1])
+        #expect(
+            try book.page().contains(
+                "<td>3 uses from 2026-01-11 12:10:00 to 2026-01-11 12:40:00, of which the record has at most 1 for this hour; "
+                    + "nearest records: <span class=\"place\">node-2 1</span> of 2026-01-11 11:54:00, "
+                    + "<span class=\"place\">node-2 2</span> of 2026-01-11 12:54:00<br>3 uses from 2026-01-11 18:00:00 to "
+                    + "2026-01-11 18:00:00, of which the record has at most 1 for this hour; nearest records: "
+                    + "<span class=\"place\">node-1 4</span> of 2026-01-11 18:00:00, none after</td>"))
     }
 
     @Test("counts an import into several HSM tokens as one use in each of them and in no other HSM token")

@@ -14,25 +14,27 @@ struct AccessRules: Hashable {
 
         /// Returns the operations that one peer of this rule may perform without a second person.
         func alone(people: Int) -> String {
-            var acts: [String] = []
-            if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
-            if roles.contains("session") { acts.append("sign merchant sessions") }
-            if roles.contains("portal-read") { acts.append("have reads of Apple's certificate lists signed") }
-            if roles.contains("audit") { acts.append("read the whole record") }
-            if roles.contains("admin") {
-                acts.append(
-                    "make keys, import certificates, suspend and retire keys, rotate, back up the ledger, decide others' requests"
-                )
-                if people < 2 {
-                    acts.append(
-                        "import, adopt, resume, compromise and destroy keys, change the audit key, accept a restored ledger or a clock"
-                    )
-                }
-            }
-            if roles.contains("monitor") { acts.append("see status, metrics and the list of keys") }
+            let acts = AccessRules.alone.filter { act in
+                roles.contains(act.role) && (people < 2 || !act.isForTwo)
+            }.map(\.text)
             return acts.isEmpty ? "nothing" : acts.joined(separator: "; ")
         }
     }
+
+    private static let alone: [(role: String, isForTwo: Bool, text: String)] = [
+        ("decrypt", false, "open payment tokens of these merchants"), ("session", false, "sign merchant sessions"),
+        ("portal-read", false, "have reads of Apple's certificate lists signed"),
+        ("audit", false, "read the whole record"),
+        (
+            "admin", false,
+            "make keys, import certificates, suspend and retire keys, rotate, back up the ledger, decide others' requests"
+        ),
+        (
+            "admin", true,
+            "import, adopt, resume, compromise and destroy keys, change the audit key, accept a restored ledger or a clock"
+        ),
+        ("monitor", false, "see status, metrics and the list of keys"),
+    ]
 
     let rules: [Rule]
     /// The value of `approvals.people`; nil if it is not recorded.

@@ -13,14 +13,6 @@ extension JSONValue: ReportFact {
     static func facts(_ members: KeyValuePairs<String, (any ReportFact)?>) -> JSONValue {
         .object(JSONObject(members.compactMap { name, value in value.map { (name, $0.fact) } }) ?? JSONObject())
     }
-
-    /// Makes an object of counts, sorted by their names. Counts of zero are omitted.
-    static func counts(_ counts: [String: Int]) -> JSONValue {
-        .object(
-            JSONObject(
-                counts.filter { $0.value != 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value.fact) })
-                ?? JSONObject())
-    }
 }
 
 extension String: ReportFact { var fact: JSONValue { .string(self) } }
@@ -35,6 +27,13 @@ extension AuditTime: ReportFact { var fact: JSONValue { .string(text) } }
 extension AuditDigest: ReportFact { var fact: JSONValue { .string(base64) } }
 extension AuditNode: ReportFact { var fact: JSONValue { .string(name) } }
 extension RecordPlace: ReportFact { var fact: JSONValue { .string(text) } }
+extension RecordMoment: ReportFact { var fact: JSONValue { .facts(["record": place, "time": time]) } }
+extension RequestTally {
+    /// The times of the first and the last request, and the figure of the records.
+    func facts(_ figures: Figures, _ which: String) -> JSONValue {
+        .facts(["first": first, "last": last, "requests": figures.figure(records, which)])
+    }
+}
 
 /// The figures whose records the page's last part lists, in the order of the page.
 final class Figures {

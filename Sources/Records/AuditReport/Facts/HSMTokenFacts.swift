@@ -28,14 +28,13 @@ struct HSMTokenFacts {
         }
     }
 
-    /// The number of keys that HSM tokens describe, of those with a warning, and of statements that were not kept.
+    /// The number of keys that HSM tokens describe, and of those with a warning.
     var attributes: JSONValue {
         let warned = builder.hsmTokens.keys.filter { key, statements in
             statements.values.contains { !warnings(of: key, $0.details).allSatisfy(\.isEmpty) }
         }
         return .facts([
             "warned": warned.count.ifAny, "described": builder.hsmTokens.keys.count.ifAny,
-            "omitted": builder.hsmTokens.omitted.ifAny,
         ])
     }
 

@@ -14,11 +14,11 @@ struct KeyTableFacts {
     }
 
     /// The keys in the order in which they entered the ledger, and after them those that only HSM tokens describe.
-    var keys: [JSONValue] {
+    func keys(_ figures: Figures) -> [JSONValue] {
         let uses = Dictionary(grouping: builder.uses.uses, by: \.key.key).mapValues { $0.map(\.value) }
         let hsmTokens = HSMTokenFacts(builder: builder)
         let others = builder.hsmTokens.keys.keys.filter { builder.keys[$0] == nil }
-        return builder.sortedKeys.map { facts($0, uses[$0.key] ?? [], hsmTokens.attributes(of: $0.key)) }
+        return builder.sortedKeys.map { facts($0, uses[$0.key] ?? [], hsmTokens.attributes(of: $0.key), figures) }
             + others.sorted { $0.base64 < $1.base64 }.map {
                 .facts(["key": $0, "attributes": hsmTokens.attributes(of: $0)])
             }
@@ -30,13 +30,16 @@ struct KeyTableFacts {
         }
     }
 
-    private func facts(_ key: KeyHistory, _ uses: [KeyUseTally.Use], _ attributes: [JSONValue]) -> JSONValue {
+    private func facts(
+        _ key: KeyHistory, _ uses: [KeyUseTally.Use], _ attributes: [JSONValue], _ figures: Figures
+    ) -> JSONValue {
         let removed = key.events.filter { $0.step == .objectsDestroyed }.map(\.place.node)
+        let refused = uses.reduce(into: [String: Int]()) { sums, use in
+            sums.merge(use.refused.mapValues(\.count), uniquingKeysWith: +)
+        }
         return .facts([
             "key": key.key, "merchant": key.merchant, "use": Self.use(uses), "algorithm": key.facts?.algorithm,
             "bits": key.facts?.bits, "state": key.state, "came": key.came, "cameAt": key.arrival?.time,
-            "arrival": key.arrival?.place, "activation": key.activation?.place, "superseded": key.superseded?.place,
-            "compromised": key.first("compromised")?.place, "destroyed": key.first("destroyed")?.place,
             "destroyedOn": key.first("destroyed")?.place.node,
             "removedOn": removed.isEmpty ? nil : Set(removed).sorted(),
             "service": service(of: key), "certificateEnd": key.certificate?.end, "issuer": key.certificate?.issuer,
@@ -46,15 +49,26 @@ struct KeyTableFacts {
                     "by": event.by,
                     "approval": builder.acts.sentence(ofApproval: event.approval, at: event.time),
                     "reason": event.reason, "cutOff": event.cutOff, "record": event.place,
+                    "block": block(event.place, of: key.key, figures),
                 ])
             } as [JSONValue],
             "omitted": key.omitted.ifAny,
             "opened": uses.reduce(0) { $0 + $1.released.count }, "again": uses.reduce(0) { $0 + $1.repeated.count },
             "signed": uses.reduce(0) { $0 + $1.signed.count },
-            "refused": uses.reduce(0) { $0 + $1.refused.values.reduce(0) { $0 + $1.count } },
+            "refused": UseFacts.codes(refused),
             "firstUse": uses.compactMap(\.firstUse).min(), "lastUse": uses.compactMap(\.lastUse).max(),
             "attributes": attributes,
         ])
+    }
+
+    /// Returns the last use before a step forbade the key's use, and the requests that were refused up to the next step.
+    private func block(_ step: RecordPlace, of key: AuditDigest, _ figures: Figures) -> JSONValue? {
+        builder.blocks[key]?.first { $0.step == step }.map { block in
+            .facts([
+                "since": block.since, "lastUse": block.lastUse,
+                "refused": block.refused.facts(figures, "refused, key \(key.base64), while \(block.state)"),
+            ])
+        }
     }
 
     /// Returns the events to show: all steps, and the first statement of the key's state if the export does not contain

@@ -39,7 +39,10 @@ struct PeopleFacts {
 
     /// The number of approvals requested in the period, by their last decision, or `open`.
     var endsOfApprovals: [JSONValue] {
-        builder.endsOfApprovals.sorted { $0.key < $1.key }.map { .facts(["end": $0.key, "count": $0.value]) }
+        let ends = builder.acts.approvals.values.filter { $0.request.map { builder.period.contains($0.time) } ?? false }
+        return Dictionary(grouping: ends, by: \.end).sorted { $0.key < $1.key }.map {
+            .facts(["end": $0.key, "count": $0.value.count])
+        }
     }
 
     var approvals: [JSONValue] {
@@ -74,6 +77,16 @@ struct PeopleFacts {
         }
     }
 
+    var exports: [JSONValue] {
+        builder.acts.exports.sorted { ($0.time, RecordPlace($0)) < ($1.time, RecordPlace($1)) }.map { entry in
+            .facts([
+                "time": entry.time, "by": entry.callerText, "node": entry.details["ofNode"] ?? entry.node.fact,
+                "format": entry.details["format"], "first": entry.details["first"], "last": entry.details["last"],
+                "record": RecordPlace(entry),
+            ])
+        }
+    }
+
     /// Returns the first 12 digits of a digest, which are enough to identify it; any other text is unchanged.
     private static func short(_ what: String) -> String {
         AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
@@ -83,14 +96,5 @@ struct PeopleFacts {
         guard let by = act.by else { return "the daemon" }
         guard let login = act.loginUID, login != act.uid else { return by }
         return "\(by), logged in as uid \(login)"
-    }
-}
-
-extension ReportBuilder {
-    /// The number of approvals requested in the period, by their last decision, or `open`.
-    var endsOfApprovals: [String: Int] {
-        acts.approvals.values.reduce(into: [:]) { ends, approval in
-            if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }
-        }
     }
 }

@@ -41,8 +41,11 @@ struct RecordFacts {
                     finding.ahead.map { before.length(to: $0, roundedUp: true) }
                 },
                 "refused": finding.refused, "nextUse": finding.nextUse, "what": finding.what,
+                "previous": finding.previous, "superseded": finding.superseded,
                 "least": finding.kind == .manyRefusals ? RefusalsByCaller.refusalsOfHour : nil,
-                "payments": finding.payments, "usual": finding.usual, "isUnusual": finding.isUnusual ? true : nil,
+                "payments": finding.payments, "unopened": finding.unopened.ifAny,
+                "openers": finding.openers.isEmpty ? nil : openers(finding, figures), "usual": finding.usual,
+                "isUnusual": finding.isUnusual ? true : nil,
                 "cutOff": finding.cutOff, "warnings": finding.warnings.isEmpty ? nil : finding.warnings,
                 "serial": finding.serial,
                 "recordedSerials": finding.recordedSerials.isEmpty ? nil : finding.recordedSerials,
@@ -57,25 +60,61 @@ struct RecordFacts {
         }
     }
 
+    /// The callers that first opened the payments of a burst of replays.
+    private func openers(_ finding: Finding, _ figures: Figures) -> [JSONValue] {
+        finding.openers.sorted { $0.key < $1.key }.map { caller, opened in
+            .facts([
+                "caller": caller,
+                "opened": opened.facts(figures, "first decrypt, ok, of replayed payments, by \(caller)"),
+            ])
+        }
+    }
+
     /// The requests for heads that show between which records a loss lies.
     private func heads(_ loss: Finding) -> JSONValue {
         func fact(_ head: HeadRequest) -> JSONValue {
             .facts(["time": head.time, "record": head.place, "by": head.by])
         }
-        let elsewhere = builder.incidents.headsElsewhere(loss)
+        let elsewhere = builder.incidents.heads(loss, isOfNode: true)
+        let others = builder.incidents.heads(loss, isOfNode: false)
         return .facts([
             "before": loss.heads.before.map(fact), "after": loss.heads.after.map(fact),
             "elsewhere": elsewhere.prefix(Self.maximumHeads).map(fact),
             "more": max(0, elsewhere.count - Self.maximumHeads).ifAny,
+            "others": others.prefix(Self.maximumHeads).map(fact),
+            "moreOthers": max(0, others.count - Self.maximumHeads).ifAny,
         ])
     }
 
-    private static let maximumHeads = 10
+    private static let maximumHeads = 20
+
+    /// The people who asked for a node's heads, with the days on which they did. Days in a row are one element.
+    private func headReaders(_ node: SystemHistory.Node) -> [JSONValue] {
+        node.headReaders.mapValues { (days: $0, count: $0.values.reduce(0, +)) }.sorted {
+            ($1.value.count, $0.key) < ($0.value.count, $1.key)
+        }.map { by, asked in
+            let runs = asked.days.keys.sorted().reduce(into: [ClosedRange<Int>]()) { runs, day in
+                if let last = runs.last, last.upperBound == day - 1 {
+                    runs[runs.count - 1] = last.lowerBound...day
+                } else {
+                    runs.append(day...day)
+                }
+            }
+            return .facts([
+                "by": by, "count": asked.count,
+                "days": runs.map { run in
+                    .facts([
+                        "from": ReportStep.text(ofDay: run.lowerBound),
+                        "to": run.count > 1 ? ReportStep.text(ofDay: run.upperBound) : nil,
+                    ])
+                } as [JSONValue],
+            ])
+        }
+    }
 
     func nodes(_ figures: Figures) -> [JSONValue] {
         builder.system.sortedNodes.map { node in
             let verdict = export.verdict.nodes.first { $0.node == node.node }
-            let readers = node.headReaders.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
             return .facts([
                 "node": node.node, "first": node.first, "last": node.last, "records": node.records,
                 "inPeriod": node.inPeriod, "beginsLater": node.first > 1, "sealed": verdict?.range?.sealed,
@@ -83,7 +122,7 @@ struct RecordFacts {
                 "keys": verdict?.source?.description, "firstTime": node.firstTime, "lastTime": node.lastTime,
                 "hasSettings": !(builder.system.values[node.node] ?? [:]).isEmpty,
                 "retained": builder.system.values[node.node]?["ledger.retain_records"],
-                "headReaders": readers.map { .facts(["by": $0.key, "count": $0.value]) } as [JSONValue],
+                "headReaders": headReaders(node),
                 "starts": figures.figure(node.starts, "event start of \(node.node.name)"),
                 "stops": figures.figure(node.stops, "event stop of \(node.node.name)"),
                 "programReadings": figures.figure(
@@ -94,12 +133,8 @@ struct RecordFacts {
 
     /// The events that concern the record itself.
     var moments: [JSONValue] {
-        let system = builder.system
-        return [
-            ("restore", system.restores), ("clock", system.acceptedClocks), ("audit_key", system.auditKeyChanges),
-            ("archive", system.archives),
-        ].flatMap { what, moments in
-            moments.map { moment in
+        SystemHistory.kindsOfMoments.flatMap { what in
+            (builder.system.moments[what] ?? []).map { moment in
                 .facts([
                     "what": what, "time": moment.time, "text": moment.text, "node": moment.place.node, "by": moment.by,
                     "approval": builder.acts.sentence(ofApproval: moment.approval, at: moment.time),
@@ -107,16 +142,6 @@ struct RecordFacts {
                 ])
             }
         }
-    }
-
-    /// The counts of records by event and outcome.
-    var events: JSONValue {
-        let events = Dictionary(grouping: builder.events, by: \.key.event).sorted { $0.key < $1.key }
-        return .object(
-            JSONObject(
-                events.map { event, entries in
-                    (event, .counts(Dictionary(uniqueKeysWithValues: entries.map { ($0.key.outcome, $0.value.count) })))
-                }) ?? JSONObject())
     }
 }
 

@@ -35,7 +35,7 @@ struct SystemFacts {
                 !programs.isRecorded
                 ? "not_recorded" : builder.listed.isEmpty ? "not_compared" : list == nil ? "differs" : "listed"
             return .facts([
-                "node": programs.place.node, "sequence": programs.place.sequence, "time": programs.time,
+                "node": programs.place.node, "time": programs.time,
                 "record": programs.place, "paytokend": programs.daemon, "worker": programs.worker,
                 "sbom": programs.sbom,
                 "modules": programs.modules.sorted { $0.key < $1.key }.map {
@@ -96,14 +96,5 @@ struct SystemFacts {
                 } as [JSONValue],
             ])
         }
-    }
-
-    var totals: JSONValue {
-        let (system, nodes) = (builder.system, builder.system.nodes.values)
-        return .counts([
-            "starts": nodes.reduce(0) { $0 + $1.starts.count }, "stops": nodes.reduce(0) { $0 + $1.stops.count },
-            "restores": system.restores.count, "acceptedClocks": system.acceptedClocks.count,
-            "pruned": system.prunedCount,
-        ])
     }
 }

@@ -8,16 +8,13 @@ struct UseFacts {
 
     private static let (maximumCharts, maximumCallers) = (24, 10)
 
-    var steps: [JSONValue] {
-        builder.stepTotals.map { .facts(["from": $0.step.text, "uses": $0.uses, "refusals": $0.refusals]) }
-    }
-
-    // MARK: Charts
-
     /// The charts in groups: all uses and refusals, then those of each caller, then those of each key.
     var charts: [JSONValue] {
-        let totals = builder.stepTotals
-        let all = [chart(["of": "all"], totals.map(\.uses)), chart(["of": "refusals"], totals.map(\.refusals))]
+        let (steps, days) = (builder.period.steps, builder.uses.daysOfCallers.values)
+        let all = [
+            chart(["of": "all"], steps.map { ReportBuilder.sum(days, $0) }),
+            chart(["of": "refusals"], steps.map { ReportBuilder.sum([builder.refusals.days], $0) }),
+        ]
         let callers = group(builder.uses.daysOfCallers.map { ($0.key, ["of": "caller", "caller": $0.key], $0.value) })
         let keys = group(
             builder.uses.daysOfKeys.map { key, days in
@@ -59,6 +56,15 @@ struct UseFacts {
         return .object(JSONObject(chart + (rest.objectValue?.members ?? [])) ?? JSONObject())
     }
 
+    /// The uses of each caller in each hour of the day.
+    var hours: [JSONValue] {
+        builder.uses.hoursOfCallers.sorted { $0.key < $1.key }.map { caller, hours in
+            var counts = Array(repeating: 0, count: 24)
+            for (hour, requests) in hours { counts[(hour % 24 + 24) % 24] += requests.count }
+            return .facts(["caller": caller, "hours": counts])
+        }
+    }
+
     // MARK: Pairs and refusals
 
     func pairs(_ figures: Figures) -> [JSONValue] {
@@ -70,7 +76,7 @@ struct UseFacts {
                 "released": use.uses == 0 ? nil : figures.figure(use.released, "decrypt, ok, \(of)"),
                 "repeated": use.uses == 0 ? nil : figures.figure(use.repeated, "decrypt, repeat, \(of)"),
                 "signed": use.uses == 0 ? nil : figures.figure(use.signed, "tls_signature, ok, \(of)"),
-                "refused": JSONValue.counts(use.refused.mapValues(\.count)),
+                "refused": Self.codes(use.refused.mapValues(\.count)),
             ])
         }
     }
@@ -87,6 +93,10 @@ struct UseFacts {
         }
     }
 
+    static func codes(_ refused: [String: Int]) -> [JSONValue] {
+        refused.sorted { $0.key < $1.key }.map { .facts(["code": $0.key, "count": $0.value]) }
+    }
+
     /// Returns the callers with the most requests, and their numbers.
     static func most(_ callers: [String: Int]) -> [JSONValue] {
         callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(maximumCallers).map {
@@ -98,20 +108,9 @@ struct UseFacts {
         builder.refusals.sortedCallers.map { name, caller in
             let worst = caller.worstHour
             return .facts([
-                "caller": name, "count": caller.count, "first": caller.first, "last": caller.last,
+                "caller": name, "count": caller.requests.count, "first": caller.requests.first,
+                "last": caller.requests.last,
                 "worstHour": worst.hour, "inWorstHour": worst.count,
-            ])
-        }
-    }
-
-    /// The uses of keys after they were superseded.
-    func lateUses(_ figures: Figures) -> [JSONValue] {
-        builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.map { pair, use in
-            .facts([
-                "key": pair.key, "caller": pair.caller, "superseded": pair.key.flatMap { builder.lateAfter($0) },
-                "opened": figures.figure(
-                    use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
-                "last": use.lastAfterSuperseded, "cutOff": pair.key.flatMap { builder.keys[$0]?.superseded?.cutOff },
             ])
         }
     }
@@ -144,12 +143,25 @@ struct UseFacts {
                 "certain": explained.certain, "seals": explained.seals.ifAny,
                 "explainableSeals": explained.explainableSeals.ifAny,
                 "days": days.map { day in
-                    .facts([
+                    let losses = losses.filter(day.isWithin).compactMap(\.node)
+                    return .facts([
                         "day": ReportStep.text(ofDay: day.day), "key": day.key,
                         "merchant": builder.keys[day.key]?.merchant, "counted": day.counted, "most": day.most,
-                        "losses": losses.filter(day.isWithin).compactMap(\.node),
+                        "losses": losses, "hours": losses.isEmpty ? hours(of: day, in: place) : nil,
                     ])
                 } as [JSONValue],
+            ])
+        }
+    }
+
+    /// The hours of a day in which a log has more uses of a key than the records explain, with the records nearest to them.
+    private func hours(of day: Reconciliation.UnexplainedDay, in log: Int) -> [JSONValue] {
+        builder.reconciliation.unexplainedHours(of: day, in: log).map { hour in
+            .facts([
+                "counted": hour.counted.count, "most": hour.most, "first": hour.counted.first,
+                "last": hour.counted.last,
+                "before": builder.reconciliation.nearest[log].before(hour.counted.first),
+                "after": builder.reconciliation.nearest[log].after(hour.counted.last),
             ])
         }
     }
@@ -160,12 +172,6 @@ extension ReportBuilder {
     var sortedUses: [(pair: KeyUseTally.Pair, use: KeyUseTally.Use)] {
         uses.uses.map { ($0.key, $0.value) }.sorted { left, right in
             (left.0.key?.base64 ?? "", left.0.caller ?? "") < (right.0.key?.base64 ?? "", right.0.caller ?? "")
-        }
-    }
-
-    var stepTotals: [(step: ReportStep, uses: Int, refusals: Int)] {
-        period.steps.map { step in
-            (step, Self.sum(uses.daysOfCallers.values, step), Self.sum([refusals.days], step))
         }
     }
 

@@ -28,10 +28,11 @@ enum CallerAnomaly {
             // The hours of the preceding four weeks with more uses than any later hour. The first is therefore the
             // busiest of all.
             var window: [(hour: Int, uses: Int)] = []
-            for (hour, count) in sorted {
+            for (hour, requests) in sorted {
+                let count = requests.count
                 while let first = window.first, first.hour < hour - span { window.removeFirst() }
                 if hour - sorted[0].key >= span, let most = window.first?.uses, count >= least, count > factor * most {
-                    var finding = finding(.busyHour, of: caller, hour, count)
+                    var finding = finding(.busyHour, of: caller, hour, requests)
                     finding.usual = most
                     found.append(finding)
                 }
@@ -47,12 +48,11 @@ enum CallerAnomaly {
         uses.hoursOfCallers.flatMap { caller, hours -> [Finding] in
             let sorted = hours.sorted { $0.key < $1.key }
             var last: [Int: Int] = [:]
-            return sorted.compactMap { hour, count -> Finding? in
+            return sorted.compactMap { hour, requests -> Finding? in
                 let before = last.updateValue(hour, forKey: (hour % 24 + 24) % 24)
-                guard hour - sorted[0].key >= span, count >= least, before.map({ $0 < hour - span }) ?? true else {
-                    return nil
-                }
-                return finding(.unusualHour, of: caller, hour, count)
+                guard hour - sorted[0].key >= span, requests.count >= least, before.map({ $0 < hour - span }) ?? true
+                else { return nil }
+                return finding(.unusualHour, of: caller, hour, requests)
             }
         }
     }
@@ -82,9 +82,12 @@ enum CallerAnomaly {
         end.milliseconds - start.milliseconds >= Int64(span) * 3_600_000
     }
 
-    private static func finding(_ kind: Finding.Kind, of caller: String, _ hour: Int, _ count: Int) -> Finding {
+    private static func finding(
+        _ kind: Finding.Kind, of caller: String, _ hour: Int, _ requests: RequestTally
+    ) -> Finding {
         var finding = Finding(kind, AuditTime(milliseconds: Int64(hour) * 3_600_000))
-        (finding.caller, finding.count) = (caller, count)
+        (finding.caller, finding.count, finding.records) = (caller, requests.count, requests.records)
+        (finding.since, finding.until) = (requests.first, requests.last)
         return finding
     }
 }

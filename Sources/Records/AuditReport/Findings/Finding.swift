@@ -11,6 +11,8 @@ public struct Finding: Sendable, Equatable {
         /// Records of refusals could not be written.
         case recordsDropped = "records_dropped"
         case endedWithoutStop = "ended_without_stop"
+        /// An HSM token did not answer, from the first request that was refused for it to the last.
+        case hsmUnavailable = "hsm_unavailable"
         /// An HSM token did not store the record's newest checkpoint.
         case headMemoryLost = "head_memory_lost"
         /// Another audit key came into use for which the former one, which was lost, does not vouch.
@@ -59,9 +61,12 @@ public struct Finding: Sendable, Equatable {
     public var ahead: AuditTime?
     public var before: AuditTime?
     /// The requests that were refused with `signing_time_outside_window` between the last use before the clock was set
-    /// back and the next one, and the time of the next one.
+    /// back and the next one.
     public var refused: Int?
+    /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
+    /// The record directly before that of records that could not be written.
+    var previous: RecordMoment?
     /// The requests for heads before and after lost records.
     var heads = HeadsOfLoss()
     /// The operation of the request that its own requester tried to approve.
@@ -75,8 +80,13 @@ public struct Finding: Sendable, Equatable {
     public var hasOtherSerial = false
     /// True if a busy hour is an unusual one too.
     public var isUnusual = false
-    /// The number of payments that were sent again.
+    /// The number of payments that were sent again, and those of them that no record of the export opened.
     public var payments: Int?
+    var unopened = 0
+    /// The records that first opened the payments that were sent again, by caller.
+    var openers: [String: RequestTally] = [:]
+    /// The time after which payment tokens that a deactivated key opened are late.
+    var superseded: AuditTime?
     /// The time until which a deactivated key still decrypts.
     public var cutOff: AuditTime?
     /// The callers, with the number of their requests.
@@ -92,6 +102,12 @@ public struct Finding: Sendable, Equatable {
         self.init(kind, entry.time)
         node = entry.node
         records.add(entry)
+    }
+
+    init(_ kind: Kind, _ requests: RequestTally, of caller: String?) {
+        self.init(kind, requests.first ?? .earliest)
+        (self.caller, count, records) = (caller, requests.count, requests.records)
+        (since, until) = (requests.first, requests.last)
     }
 
     /// The number of records that no longer exist or were never written; 0 for other kinds of findings.

@@ -1,18 +1,47 @@
 import AuditChain
 import StrictJSON
 
-/// The uses of a key that was later recorded as compromised.
-struct BlockedKey: Sendable, Equatable {
-    /// The last use before the key was blocked.
+/// A time in which a key's state forbade its use, and the requests with it. A deactivated key opens payment tokens until its
+/// cut-off.
+struct KeyBlock: Sendable {
+    /// The record that brought the key into its state.
+    let step: RecordPlace
+    let state: String
+    let since: AuditTime
+    /// The time of the next change of the state; nil if there is none.
+    let until: AuditTime?
+    /// The last use before.
     private(set) var lastUse: AuditTime?
-    /// The number of requests that were refused from then on, by caller.
-    private(set) var refused: [String: Int] = [:]
+    private(set) var refused = RequestTally()
+    private(set) var callers: [String: Int] = [:]
 
-    mutating func take(_ entry: AuditEntry, blocked: AuditTime) {
-        if !AuditOutcome.used.contains(entry.outcome) {
-            if entry.time >= blocked { refused[entry.callerText ?? "–", default: 0] += 1 }
-        } else if entry.time < blocked {
-            lastUse = max(lastUse ?? entry.time, entry.time)
+    init(_ event: KeyHistory.Event, state: String, since: AuditTime, until: AuditTime?) {
+        (step, self.state, self.since, self.until) = (event.place, state, since, until)
+    }
+
+    mutating func take(_ entry: AuditEntry) {
+        if AuditOutcome.used.contains(entry.outcome) {
+            if entry.time < since { lastUse = max(lastUse ?? entry.time, entry.time) }
+        } else if entry.time >= since, until.map({ entry.time < $0 }) ?? true {
+            refused.take(entry)
+            callers[entry.callerText ?? "–", default: 0] += 1
+        }
+    }
+}
+
+extension KeyHistory {
+    /// The times in which the key's state forbade its use, without empty ones.
+    var blocks: [KeyBlock] {
+        let changes = events.compactMap { event in
+            if case .state(let state) = event.step { (event: event, state: state) } else { nil }
+        }
+        return changes.enumerated().compactMap { place, change in
+            let since = max(change.event.time, change.event.cutOff ?? change.event.time)
+            let until = place + 1 < changes.count ? changes[place + 1].event.time : nil
+            guard !["active", "pre-activation"].contains(change.state), until.map({ since < $0 }) ?? true else {
+                return nil
+            }
+            return KeyBlock(change.event, state: change.state, since: since, until: until)
         }
     }
 }
@@ -64,46 +93,35 @@ extension ReportBuilder {
             + refusedCertificates
     }
 
-    /// Returns the time from which the key was blocked before it was recorded as compromised: that of the suspension
-    /// or deactivation that preceded it, otherwise that of the compromise. Nil if the key was not compromised.
-    func blockedAt(_ key: AuditDigest) -> AuditTime? {
-        guard let history = keys[key], let compromised = history.first("compromised") else { return nil }
-        var blocked: AuditTime?
-        for event in history.events {
-            guard case .state(let state) = event.step else { continue }
-            if state == "active" { blocked = nil } else { blocked = blocked ?? event.time }
-            if event == compromised { break }
-        }
-        return blocked ?? compromised.time
-    }
-
     private func compromise(of key: KeyHistory) -> Finding? {
         guard let event = key.first("compromised"), period.contains(event.time) else { return nil }
-        let blocked = blockedKeys[key.key]
+        let blocks = blocks[key.key] ?? []
+        // The suspension or deactivation that directly preceded the compromise blocked the key.
+        var (first, since) = (blocks.firstIndex { $0.since >= event.time } ?? blocks.endIndex, event.time)
+        while first > 0, blocks[first - 1].until == since {
+            first -= 1
+            since = blocks[first].since
+        }
         var finding = Finding(.keyCompromised, event.time)
         finding.node = event.place.node
         finding.key = key.key
         finding.caller = event.by
-        (finding.since, finding.until) = (blocked?.lastUse, blockedAt(key.key))
-        finding.callers = blocked?.refused ?? [:]
+        (finding.since, finding.until) = (first < blocks.count ? blocks[first].lastUse : nil, since)
+        finding.callers = blocks[first...].reduce(into: [:]) { $0.merge($1.callers, uniquingKeysWith: +) }
         finding.count = finding.callers.values.reduce(0, +)
         finding.records.add(event.place)
         return finding
     }
 
     private var lateUses: [Finding] {
-        let late = uses.uses.filter { !$0.value.afterSuperseded.isEmpty }.sorted {
-            ($0.key.caller ?? "") < ($1.key.caller ?? "")
-        }
-        return Dictionary(grouping: late, by: \.key.key).compactMap { key, uses in
-            guard let key, let since = uses.compactMap(\.value.firstAfterSuperseded).min() else { return nil }
-            var finding = Finding(.usedAfterSuperseded, since)
+        let late = sortedUses.filter { $0.use.late.count > 0 }
+        return Dictionary(grouping: late, by: \.pair.key).compactMap { key, uses in
+            guard let key else { return nil }
+            let requests = uses.reduce(into: RequestTally()) { $0.add($1.use.late) }
+            var finding = Finding(.usedAfterSuperseded, requests, of: nil)
             finding.key = key
-            for (_, use) in uses { finding.records.add(use.afterSuperseded) }
-            finding.since = since
-            finding.until = uses.compactMap(\.value.lastAfterSuperseded).max()
-            finding.count = finding.records.count
-            finding.cutOff = keys[key]?.superseded?.cutOff
+            finding.callers = uses.reduce(into: [:]) { $0[$1.pair.caller ?? "–", default: 0] += $1.use.late.count }
+            (finding.superseded, finding.cutOff) = (lateAfter(key), keys[key]?.superseded?.cutOff)
             return finding
         }
     }

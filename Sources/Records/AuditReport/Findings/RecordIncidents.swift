@@ -15,7 +15,6 @@ struct HeadRequest: Sendable, Equatable {
 struct HeadsOfLoss: Sendable, Equatable {
     var before: HeadRequest?
     var after: HeadRequest?
-    var elsewhere: [HeadRequest] = []
 }
 
 /// The incidents of each node's record: lost and unwritten records, ends of the daemon without a stop, clocks that were
@@ -43,6 +42,8 @@ struct RecordIncidents: Sendable {
         var wasSetBack = false
         /// True if the record at which the clock was set back is one of ``refused``.
         var isSetBackRefused = false
+        /// The requests since the last use that were refused because an HSM token did not answer.
+        var outage = RequestTally()
         /// The losses of an HSM token's memory of the record's end.
         var memoryLosses: Finding?
         /// The records at which the clock was set back, which the first pass has found, in their order.
@@ -64,12 +65,13 @@ struct RecordIncidents: Sendable {
     }
 
     private var nodes: [AuditNode: Node] = [:]
-    /// The requests for heads of other nodes, by the name in the record, which is `all` for several. At most
-    /// ``maximumHeads`` are kept.
-    private var headsOfOthers: [String: [HeadRequest]] = [:]
-    private var keptHeads = 0
+    /// The requests for heads, with the node whose head was asked for; nil for all nodes. At most ``maximumHeads`` are
+    /// kept.
+    private var heads: [(of: String?, head: HeadRequest)] = []
 
     private static let maximumHeads = 20_000
+    /// The least requests in a row that are a finding because an HSM token did not answer.
+    static let outageLength = 3
     private static let dayLength: Int64 = 86_400_000
     /// The difference in milliseconds beyond which an earlier time is that of a clock that was set back. A record has
     /// the time at which its request began.
@@ -99,6 +101,7 @@ struct RecordIncidents: Sendable {
             node.ahead = isAhead ? node.ahead ?? (entry.sequence, node.last?.time, entry.time) : nil
         }
         let isDone = entry.outcome == AuditOutcome.ok.text
+        if inPeriod, entry.outcome == "hsm_unavailable" { node.outage.take(entry) }
         switch AuditEvent.Name(rawValue: entry.event) {
         case .start:
             if inPeriod, !node.hasStopped, let last = node.last {
@@ -133,6 +136,9 @@ struct RecordIncidents: Sendable {
             var finding = Finding(.recordsDropped, entry)
             finding.since = entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:))
             finding.until = entry.time
+            finding.previous = node.last.map {
+                RecordMoment(time: $0.time, place: RecordPlace(entry.node, $0.sequence))
+            }
             finding.count = max(0, entry.details["count"]?.numberValue?.int ?? 0)
             findings.add(finding)
         case .decrypt, .tlsSignature: takeUse(entry, &node)
@@ -151,6 +157,11 @@ struct RecordIncidents: Sendable {
         if Self.isRefusedForTime(entry) { node.refused.add(entry) }
         guard AuditOutcome.used.contains(entry.outcome) else { return }
         node.copy = nil
+        if var outage = Self.outage(node, of: entry.node) {
+            outage.nextUse = entry.time
+            findings.add(outage)
+        }
+        node.outage = RequestTally()
         if node.wasSetBack {
             let (refused, isSetBackRefused) = (node.refused, node.isSetBackRefused)
             findings.update(.clockSetBack, of: entry.node) { finding in
@@ -163,23 +174,30 @@ struct RecordIncidents: Sendable {
 
     private mutating func takeHead(_ entry: AuditEntry, _ node: inout Node) {
         let (head, ofNode) = (HeadRequest(entry), entry.details["ofNode"]?.stringValue)
-        if let ofNode, keptHeads < Self.maximumHeads {
-            headsOfOthers[ofNode, default: []].append(head)
-            keptHeads += 1
-        }
+        if heads.count < Self.maximumHeads { heads.append((ofNode == "all" ? nil : ofNode ?? entry.node.name, head)) }
         guard ofNode == nil || ofNode == "all" || ofNode == entry.node.name else { return }
         node.lastHead = head
         if node.lacksHead { findings.update(.recordsLost, of: entry.node) { $0.heads.after = head } }
         node.lacksHead = false
     }
 
-    /// Returns the requests for heads of the node that another node answered while the records were lost.
-    func headsElsewhere(_ loss: Finding) -> [HeadRequest] {
+    /// Returns the requests for heads that other nodes answered while the records were lost.
+    ///
+    /// - Parameter isOfNode: true for heads of the node that lost the records, false for heads of other nodes only.
+    func heads(_ loss: Finding, isOfNode: Bool) -> [HeadRequest] {
         guard let node = loss.node else { return [] }
-        return (headsOfOthers["all", default: []] + headsOfOthers[node.name, default: []]).filter { head in
-            head.place.node != node && loss.since.map { $0 <= head.time } ?? true
-                && loss.until.map { head.time <= $0 } ?? true
-        }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
+        return heads.filter { of, head in
+            ((of ?? node.name) == node.name) == isOfNode && head.place.node != node
+                && loss.since.map { $0 <= head.time } ?? true && loss.until.map { head.time <= $0 } ?? true
+        }.map(\.head).sorted { ($0.time, $0.place) < ($1.time, $1.place) }
+    }
+
+    /// Returns the finding that an HSM token did not answer; nil for fewer requests than ``outageLength``.
+    private static func outage(_ node: Node, of name: AuditNode) -> Finding? {
+        guard node.outage.count >= outageLength else { return nil }
+        var finding = Finding(.hsmUnavailable, node.outage, of: nil)
+        finding.node = name
+        return finding
     }
 
     /// Returns the finding that the clock was set back, and between which records it had been set forward.
@@ -227,10 +245,10 @@ struct RecordIncidents: Sendable {
         node.copy = nil
     }
 
-    /// One finding for each node whose HSM token did not store the record's end, and one for each node of which two
-    /// audit checkpoints were more than a day apart.
+    /// One finding for each node whose HSM token did not store the record's end or does not answer at the end, and one for
+    /// each node of which two audit checkpoints were more than a day apart.
     var findingsOfNodes: [Finding] {
-        nodes.values.compactMap(\.memoryLosses)
+        nodes.values.compactMap(\.memoryLosses) + nodes.compactMap { Self.outage($1, of: $0) }
             + nodes.compactMap { name, node -> Finding? in
                 guard let longest = node.longest else { return nil }
                 let (since, until) = longest

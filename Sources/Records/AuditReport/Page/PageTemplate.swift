@@ -24,8 +24,10 @@ struct PageTemplate: Sendable {
         case second
         /// A time's day, such as `2026-01-31`.
         case day
-        /// The first 8 characters.
+        /// The first 8 characters and `…`.
         case short
+        /// A figure's count, with a link to the list of its records, or with its only record.
+        case figure
         /// JSON in canonical form, for a script element, which `</script` in a text would end (HTML Living Standard
         /// 4.12.1.3).
         case json
@@ -125,6 +127,7 @@ struct PageTemplate: Sendable {
 
     private static func text(_ value: JSONValue?, _ format: Format?) -> String {
         guard let value else { return "–" }
+        if format == .figure { return figure(value) }
         let text =
             switch value {
             case .string(let text): text
@@ -133,13 +136,19 @@ struct PageTemplate: Sendable {
             case .null, .array, .object: ""
             }
         return switch format {
-        case nil: escaped(text)
+        case nil, .figure: escaped(text)
         case .grouped: escaped(Int(text)?.grouped ?? text)
         case .second: escaped(text.prefix(19).replacing("T", with: " "))
         case .day: escaped(String(text.prefix(10)))
-        case .short: escaped(String(text.prefix(8)))
+        case .short: escaped(text.prefix(8) + "…")
         case .json: String(decoding: value.compact, as: UTF8.self).replacing("<", with: "\\u003c")
         }
+    }
+
+    private static func figure(_ value: JSONValue) -> String {
+        let (count, record) = (text(Self.value(value, ["count"]), .grouped), Self.value(value, ["record"]))
+        if let number = Self.value(value, ["number"]) { return "<a href=\"#f\(text(number, nil))\">\(count)</a>" }
+        return count + (record.map { " <span class=\"place\">(\(text($0, nil)))</span>" } ?? "")
     }
 
     /// Escapes markup, and replaces controls, direction marks and other characters that are not visible. Otherwise one

@@ -54,13 +54,13 @@ public struct ReportPage {
     /// Every fact of the page, in the page's order. The article ReportFigures lists the members.
     public var report: JSONValue {
         let (findings, omitted) = builder.collectFindings()
-        let (figures, system) = (Figures(), builder.system)
+        let figures = Figures()
         let (record, systemFacts) = (
             RecordFacts(builder: builder, findings: findings, export: export), SystemFacts(builder: builder)
         )
         let keys = KeyTableFacts(builder: builder, live: live, others: others)
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
-        let (nodes, hsmTokens) = (system.sortedNodes, HSMTokenFacts(builder: builder))
+        let hsmTokens = HSMTokenFacts(builder: builder)
         return .facts([
             "format": 3, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
             "version": version,
@@ -72,10 +72,7 @@ public struct ReportPage {
                     } as [JSONValue],
                 ])
             },
-            "given": JSONValue.facts([
-                "daemon": live != nil, "components": !builder.listed.isEmpty,
-                "tokenUses": !builder.reconciliation.logs.isEmpty,
-            ]),
+            "given": JSONValue.facts(["components": !builder.listed.isEmpty]),
             "export": JSONValue.facts([
                 "file": export.file, "bytes": export.bytes, "sha256": export.digest.hex, "page": export.page,
                 "keys": export.keyFiles, "pinning": export.pinning,
@@ -84,36 +81,46 @@ public struct ReportPage {
             "thresholds": JSONValue.facts([
                 "replays": RefusalsByCaller.replaysOfDay, "factor": CallerAnomaly.factor, "weeks": CallerAnomaly.weeks,
                 "least": CallerAnomaly.least, "refusals": RefusalsByCaller.refusalsOfHour,
+                "outage": RecordIncidents.outageLength,
             ]),
-            "findings": record.findings(figures), "omittedFindings": omitted.ifAny,
-            "nodes": record.nodes(figures), "moments": record.moments, "omittedArchives": system.omittedArchives.ifAny,
-            "events": record.events, "system": systemFacts.totals,
+            "findings": record.findings(figures), "omitted": facts(omitted: omitted),
+            "nodes": record.nodes(figures), "moments": record.moments,
             "live": live.map(systemFacts.live), "tokens": hsmTokens.hsmTokens, "versions": systemFacts.versions,
             "downtimes": systemFacts.downtimes,
             "unlisted": !builder.unlistedPrograms.isEmpty, "programs": systemFacts.programs,
             "configurations": systemFacts.configurations,
-            "omittedChangesOfFiles": nodes.reduce(0) { $0 + $1.omitted }.ifAny,
             "credentials": systemFacts.credentials, "changes": systemFacts.changes,
-            "omittedChanges": system.omittedChanges.ifAny,
-            "states": keys.states, "keys": keys.keys,
-            "keysNotKept": builder.stepsNotKept.ifAny, "maximumKeys": ReportBuilder.maximumKeys,
-            "omittedSteps": builder.keys.values.reduce(0) { $0 + $1.omitted }.ifAny,
+            "states": keys.states, "keys": keys.keys(figures),
             "attributes": hsmTokens.attributes, "others": keys.keysOfOtherLedgers,
             "differences": live == nil ? nil : keys.differences,
-            "steps": use.steps, "charts": use.charts, "uses": use.pairs(figures),
-            "furtherPairs": builder.uses.hasFurtherPairs ? KeyUseTally.maximumPairs : nil,
-            "uncharted": builder.uses.unchartedUses == 0
-                ? nil : JSONValue.facts(["uses": builder.uses.unchartedUses, "beyond": KeyUseTally.maximumCharted]),
+            "charts": use.charts, "hours": use.hours, "uses": use.pairs(figures),
             "reasons": use.reasons(figures), "refusals": use.refusals,
-            "omittedRefusals": builder.refusals.omitted == 0
-                ? nil
-                : JSONValue.facts(["requests": builder.refusals.omitted, "beyond": RefusalsByCaller.maximumCallers]),
-            "late": use.lateUses(figures), "tokenUses": use.tokenUses,
+            "tokenUses": use.tokenUses,
             "rules": people.rules, "people": people.people(figures),
             "endsOfApprovals": people.endsOfApprovals, "approvals": people.approvals,
-            "omittedApprovals": builder.acts.omittedApprovals.ifAny,
-            "acts": people.acts, "omittedActs": builder.acts.omitted.ifAny, "readings": people.readings(figures),
+            "acts": people.acts, "readings": people.readings(figures), "exports": people.exports,
             "settings": systemFacts.settings, "figures": figures.all,
         ])
+    }
+
+    /// What the page has not one by one, because there is more of it than the limits in the article ReportFigures.
+    private func facts(omitted findings: Int) -> [JSONValue]? {
+        let (system, acts) = (builder.system, builder.acts)
+        let counts = [
+            ("findings", findings), ("archives", system.omittedArchives),
+            (
+                "stops, or changes of version, program or configuration file",
+                system.nodes.values.reduce(0) { $0 + $1.omitted }
+            ),
+            ("changes of settings", system.omittedChanges), ("steps of further keys", builder.stepsNotKept),
+            ("signing requests and certificates", builder.keys.values.reduce(0) { $0 + $1.omitted }),
+            ("records of keys' attributes", builder.hsmTokens.omitted),
+            ("uses of further pairs of key and caller, counted together", builder.uses.furtherUses),
+            ("uses of further keys or callers, in no chart and no habit", builder.uses.unchartedUses),
+            ("refused requests of further callers", builder.refusals.omitted),
+            ("requests for a second person", acts.omittedApprovals), ("administrative acts", acts.omitted),
+            ("exports", acts.omittedExports),
+        ].filter { $0.1 > 0 }
+        return counts.isEmpty ? nil : counts.map { .facts(["what": $0.0, "count": $0.1]) }
     }
 }

@@ -68,6 +68,10 @@ public struct AdministrativeActs: Sendable {
     /// The calls with which people read the record, such as lists and exports, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
+    /// The exports in the period (`audit_export`, `ok`), at most ``maximumExports``, and the number of the others.
+    private(set) var exports: [AuditEntry] = []
+    private(set) var omittedExports = 0
+
     public struct Reading: Sendable, Hashable, Comparable {
         public let by: String
         public let event: String
@@ -75,7 +79,7 @@ public struct AdministrativeActs: Sendable {
         public static func < (left: Reading, right: Reading) -> Bool { (left.by, left.event) < (right.by, right.event) }
     }
 
-    private static let (maximumActs, maximumApprovals) = (20_000, 50_000)
+    private static let (maximumActs, maximumApprovals, maximumExports) = (20_000, 50_000, 2_000)
 
     static let administrative: Set<AuditEvent.Name> = [
         .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange, .keyObjectsDestroy,
@@ -90,6 +94,9 @@ public struct AdministrativeActs: Sendable {
         guard let name = AuditEvent.Name(rawValue: entry.event) else { return }
         if Self.reading.contains(name), inPeriod {
             readings[Reading(by: entry.callerText ?? "-", event: entry.event), default: RecordReferences()].add(entry)
+            if name == .auditExport, entry.outcome == AuditOutcome.ok.text {
+                if exports.count < Self.maximumExports { exports.append(entry) } else { omittedExports += 1 }
+            }
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)

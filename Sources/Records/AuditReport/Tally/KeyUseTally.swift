@@ -1,53 +1,77 @@
-public import AuditChain
+import AuditChain
+
+/// Requests: their number, their records, and the times of the first and of the last.
+struct RequestTally: Sendable, Equatable {
+    private(set) var count = 0
+    private(set) var records = RecordReferences()
+    private(set) var first: AuditTime?
+    private(set) var last: AuditTime?
+
+    /// - Parameters:
+    ///   - requests: the number of requests that the record counts.
+    ///   - since: the time from which they were counted, for a record that is a sum.
+    mutating func take(_ entry: AuditEntry, _ requests: Int = 1, since: AuditTime? = nil) {
+        take(RecordPlace(entry), at: entry.time, requests, since: since)
+    }
+
+    mutating func take(_ place: RecordPlace, at time: AuditTime, _ requests: Int = 1, since: AuditTime? = nil) {
+        let begun = min(since ?? time, time)
+        (first, last) = (min(first ?? begun, begun), max(last ?? time, time))
+        count = count.addingReportingOverflow(requests).partialValue
+        records.add(place)
+    }
+
+    mutating func add(_ other: RequestTally) {
+        (first, last) = ([first, other.first].compactMap(\.self).min(), [last, other.last].compactMap(\.self).max())
+        count = count.addingReportingOverflow(other.count).partialValue
+        records.add(other.records)
+    }
+}
 
 /// The uses of the keys, by caller and time: requests for payment data and signatures for merchant sessions.
-public struct KeyUseTally: Sendable {
+struct KeyUseTally: Sendable {
     /// A key and a caller. The key is nil if the request did not identify one; the caller is nil if no rule matched.
-    public struct Pair: Sendable, Hashable {
-        public let key: AuditDigest?
-        public let caller: String?
+    struct Pair: Sendable, Hashable {
+        let key: AuditDigest?
+        let caller: String?
     }
 
-    public struct Use: Sendable, Equatable {
-        public var merchant: String?
-        public var released = RecordReferences()
-        public var repeated = RecordReferences()
-        public var signed = RecordReferences()
+    struct Use: Sendable, Equatable {
+        fileprivate(set) var merchant: String?
+        fileprivate(set) var released = RecordReferences()
+        fileprivate(set) var repeated = RecordReferences()
+        fileprivate(set) var signed = RecordReferences()
         /// The refusals by code.
-        public var refused: [String: RecordReferences] = [:]
+        fileprivate(set) var refused: [String: RecordReferences] = [:]
         /// The releases and repeats that the key made after it had been deactivated.
-        public var afterSuperseded = RecordReferences()
-        public var firstAfterSuperseded: AuditTime?
-        public var lastAfterSuperseded: AuditTime?
-        public var firstUse: AuditTime?
-        public var lastUse: AuditTime?
+        fileprivate(set) var late = RequestTally()
+        fileprivate(set) var firstUse: AuditTime?
+        fileprivate(set) var lastUse: AuditTime?
 
-        public var uses: Int { released.count + repeated.count + signed.count }
+        var uses: Int { released.count + repeated.count + signed.count }
     }
 
-    public private(set) var uses: [Pair: Use] = [:]
+    private(set) var uses: [Pair: Use] = [:]
     /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
     /// ``daysOfCallers`` has these numbers by caller instead of by key.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
-    /// The number of releases, repeats and signatures by caller and hour, for ``CallerAnomaly``. Hours are counted from
-    /// 1970-01-01.
-    private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// True if the records have more than ``maximumPairs`` pairs. The uses of further pairs are counted together, in a
-    /// pair without key and caller.
-    public private(set) var hasFurtherPairs = false
+    /// The releases, repeats and signatures by caller and hour. Hours are counted from 1970-01-01.
+    private(set) var hoursOfCallers: [String: [Int: RequestTally]] = [:]
+    /// The number of uses and refusals beyond ``maximumPairs`` pairs, which are counted in a pair without key and caller.
+    private(set) var furtherUses = 0
 
     static let maximumPairs = 20_000
     static let maximumCharted = 2_000
     /// The number of uses whose days or hours are not kept, because the key or the caller is beyond the first
     /// ``maximumCharted``.
-    public private(set) var unchartedUses = 0
+    private(set) var unchartedUses = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
         var pair = Pair(key: entry.publicKeyHash, caller: entry.callerText)
         if uses[pair] == nil, uses.count >= Self.maximumPairs {
             pair = Pair(key: nil, caller: nil)
-            hasFurtherPairs = true
+            furtherUses += 1
         }
         uses[pair, default: Use()].take(entry, superseded: superseded)
         let day = Self.index(entry.time, 86_400_000)
@@ -60,7 +84,8 @@ public struct KeyUseTally: Sendable {
         if let caller = entry.callerText {
             if daysOfCallers.count < Self.maximumCharted || daysOfCallers[caller] != nil {
                 daysOfCallers[caller, default: [:]][day, default: 0] += 1
-                hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: 0] += 1
+                hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: RequestTally()]
+                    .take(entry)
             } else {
                 isCharted = false
             }
@@ -85,11 +110,7 @@ extension KeyUseTally.Use {
         }
         firstUse = min(firstUse ?? entry.time, entry.time)
         lastUse = max(lastUse ?? entry.time, entry.time)
-        if !isSignature, let superseded, entry.time > superseded {
-            afterSuperseded.add(entry)
-            firstAfterSuperseded = min(firstAfterSuperseded ?? entry.time, entry.time)
-            lastAfterSuperseded = max(lastAfterSuperseded ?? entry.time, entry.time)
-        }
+        if !isSignature, let superseded, entry.time > superseded { late.take(entry) }
     }
 }
 

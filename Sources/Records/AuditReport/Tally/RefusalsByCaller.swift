@@ -1,63 +1,42 @@
-public import AuditChain
+import AuditChain
 
 /// The refused requests, by caller. It also counts those that are recorded only in summary.
-public struct RefusalsByCaller: Sendable {
+struct RefusalsByCaller: Sendable {
     /// The refusals of one caller.
-    public struct Caller: Sendable {
+    struct Caller: Sendable {
         /// False if no access rule matched the caller.
-        public let isKnown: Bool
-        public private(set) var count = 0
-        public private(set) var first: AuditTime
-        public private(set) var last: AuditTime
-        /// The records, of which one of the event `refusals` counts several requests.
-        public private(set) var records = RecordReferences()
-        private var hours: [Int: Hour] = [:]
+        let isKnown: Bool
+        /// The requests. A record of the event `refusals` counts several.
+        private(set) var requests = RequestTally()
+        private var hours: [Int: RequestTally] = [:]
         /// The refusals with `transaction_replayed` by day.
         fileprivate private(set) var replays: [Int: Replays] = [:]
 
-        fileprivate init(_ entry: AuditEntry) {
-            isKnown = entry.caller?.name != nil
-            (first, last) = (entry.time, entry.time)
-        }
+        fileprivate init(_ entry: AuditEntry) { isKnown = entry.caller?.name != nil }
 
         /// The hour with the most refusals; the earliest of several.
-        public var worstHour: (hour: AuditTime, count: Int) {
+        var worstHour: (hour: AuditTime, count: Int) {
             let worst = hours.mapValues(\.count).max { ($0.value, $1.key) < ($1.value, $0.key) } ?? (0, 0)
             return (RefusalsByCaller.time(ofHour: worst.key), worst.value)
         }
 
-        fileprivate mutating func take(_ entry: AuditEntry, _ requests: Int) {
-            count = count.addingReportingOverflow(requests).partialValue
-            (first, last) = (min(first, entry.time), max(last, entry.time))
-            records.add(entry)
-            hours[KeyUseTally.index(entry.time, 3_600_000), default: Hour()].take(entry, requests)
-            guard entry.outcome == "transaction_replayed" else { return }
-            replays[KeyUseTally.index(entry.time, 86_400_000), default: Replays(entry)].take(entry)
-        }
-
-        /// The hours with at least ``refusalsOfHour`` refusals, by day.
-        fileprivate var busyDays: [Int: [(hour: Int, refusals: Hour)]] {
-            let busy = hours.filter { $0.value.count >= RefusalsByCaller.refusalsOfHour }.sorted { $0.key < $1.key }
-            return Dictionary(
-                grouping: busy.map { ($0.key, $0.value) },
-                by: { KeyUseTally.index(RefusalsByCaller.time(ofHour: $0.0), 86_400_000) })
-        }
-    }
-
-    fileprivate struct Hour {
-        var count = 0
-        var records = RecordReferences()
-        /// The time of the first request, or that since which its sum was counted.
-        var first: AuditTime?
-        var last: AuditTime?
-
-        mutating func take(_ entry: AuditEntry, _ requests: Int) {
+        fileprivate mutating func take(_ entry: AuditEntry, _ count: Int) {
+            requests.take(entry, count)
             let isSum = entry.event == AuditEvent.Name.refusals.rawValue
-            let since = isSum ? entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:)) : nil
-            let begun = min(since ?? entry.time, entry.time)
-            (first, last) = (min(first ?? begun, begun), max(last ?? entry.time, entry.time))
-            count = count.addingReportingOverflow(requests).partialValue
-            records.add(entry)
+            hours[KeyUseTally.index(entry.time, 3_600_000), default: RequestTally()].take(
+                entry, count,
+                since: isSum ? entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:)) : nil)
+            guard entry.outcome == RefusalsByCaller.replayed else { return }
+            replays[KeyUseTally.index(entry.time, 86_400_000), default: Replays()].take(entry)
+        }
+
+        /// The hours with at least ``refusalsOfHour`` refusals, together for each day.
+        fileprivate var busyDays: [RequestTally] {
+            let busy = hours.filter { $0.value.count >= RefusalsByCaller.refusalsOfHour }.sorted { $0.key < $1.key }
+            return busy.reduce(into: [Int: RequestTally]()) { days, hour in
+                let day = KeyUseTally.index(RefusalsByCaller.time(ofHour: hour.key), 86_400_000)
+                days[day, default: RequestTally()].add(hour.value)
+            }.map(\.value)
         }
     }
 
@@ -71,39 +50,62 @@ public struct RefusalsByCaller: Sendable {
     }
 
     fileprivate struct Replays {
-        var first: AuditTime
-        var last: AuditTime
-        var records = RecordReferences()
+        var requests = RequestTally()
         /// The payments that were sent, at most ``maximumPayments``.
         var payments: Set<AuditDigest> = []
 
-        init(_ entry: AuditEntry) { (first, last) = (entry.time, entry.time) }
-
         mutating func take(_ entry: AuditEntry) {
-            (first, last) = (min(first, entry.time), max(last, entry.time))
-            records.add(entry)
+            requests.take(entry)
             if let payment = entry.transactionId, payments.count < RefusalsByCaller.maximumPayments {
                 payments.insert(payment)
             }
         }
     }
 
+    /// The record that opened a payment first.
+    private struct Opening {
+        let time: AuditTime
+        let place: RecordPlace
+        let caller: String
+    }
+
+    /// The payments that were sent again, which the first pass has collected, at most ``maximumReplayed``, and their first
+    /// openings.
+    private var replayedPayments: Set<AuditDigest> = []
+    private var openings: [AuditDigest: Opening] = [:]
     private(set) var reasons: [String: Reason] = [:]
     /// The number of refusals by day. Days are counted from 1970-01-01.
     private(set) var days: [Int: Int] = [:]
     /// The callers by name, or by `uid N`.
-    public private(set) var callers: [String: Caller] = [:]
+    private(set) var callers: [String: Caller] = [:]
     /// The number of requests of callers beyond ``maximumCallers``.
-    public private(set) var omitted = 0
+    private(set) var omitted = 0
 
     static let maximumCallers = 2_000
     /// The least replays of one caller on one day that are a finding.
     static let replaysOfDay = 10
     /// The least refusals of one caller in one hour that are a finding.
     static let refusalsOfHour = 100
-    private static let maximumPayments = 10_000
+    private static let (maximumPayments, maximumReplayed) = (10_000, 200_000)
+    private static let replayed = "transaction_replayed"
     private static let requests: Set<String> = Set(
         [AuditEvent.Name.decrypt, .tlsSignature, .request].map(\.rawValue))
+
+    /// Takes note, in the first pass, of a payment that was sent again.
+    mutating func survey(_ entry: AuditEntry) {
+        guard let payment = entry.transactionId, replayedPayments.count < Self.maximumReplayed else { return }
+        replayedPayments.insert(payment)
+    }
+
+    /// Takes a record of any time, which may have opened a payment that was sent again.
+    mutating func take(opening entry: AuditEntry) {
+        guard entry.event == AuditEvent.Name.decrypt.rawValue, entry.outcome == AuditOutcome.ok.text,
+            let payment = entry.transactionId, replayedPayments.contains(payment)
+        else { return }
+        let found = Opening(time: entry.time, place: RecordPlace(entry), caller: entry.callerText ?? "–")
+        if let known = openings[payment], (known.time, known.place) <= (found.time, found.place) { return }
+        openings[payment] = found
+    }
 
     mutating func take(_ entry: AuditEntry) {
         let name = entry.callerText
@@ -133,8 +135,8 @@ public struct RefusalsByCaller: Sendable {
     /// The callers, those with the most refusals first.
     var sortedCallers: [(name: String, caller: Caller)] {
         callers.map { ($0.key, $0.value) }.sorted { left, right in
-            left.1.count == right.1.count
-                ? left.0.utf8.lexicographicallyPrecedes(right.0.utf8) : left.1.count > right.1.count
+            let (first, second) = (left.1.requests.count, right.1.requests.count)
+            return first == second ? left.0.utf8.lexicographicallyPrecedes(right.0.utf8) : first > second
         }
     }
 
@@ -142,34 +144,31 @@ public struct RefusalsByCaller: Sendable {
     /// of at least ``refusalsOfHour`` refusals, and one for all unknown callers.
     var findings: [Finding] {
         let bursts = callers.flatMap { name, caller in
-            caller.replays.values.filter { $0.records.count >= Self.replaysOfDay }.map { replays in
-                var finding = Finding(.replays, replays.first)
-                finding.caller = name
-                (finding.since, finding.until) = (replays.first, replays.last)
-                finding.count = replays.records.count
-                finding.records = replays.records
-                finding.payments = replays.payments.count < Self.maximumPayments ? replays.payments.count.ifAny : nil
-                return finding
-            }
-                + caller.busyDays.values.map { hours in
-                    let first = hours.compactMap(\.refusals.first).min()
-                    var finding = Finding(.manyRefusals, first ?? Self.time(ofHour: hours[0].hour))
-                    finding.caller = name
-                    (finding.since, finding.until) = (first, hours.compactMap(\.refusals.last).max())
-                    finding.count = hours.reduce(0) { $0 + $1.refusals.count }
-                    for hour in hours { finding.records.add(hour.refusals.records) }
-                    finding.node = finding.records.parts.count == 1 ? finding.records.parts[0].node : nil
+            caller.replays.values.filter { $0.requests.count >= Self.replaysOfDay }.map { burst($0, of: name) }
+                + caller.busyDays.map { requests in
+                    var finding = Finding(.manyRefusals, requests, of: name)
+                    finding.node = requests.records.parts.count == 1 ? requests.records.parts[0].node : nil
                     return finding
                 }
         }
-        let unknown = sortedCallers.filter { !$0.caller.isKnown }.map(\.caller)
-        guard let first = unknown.map(\.first).min() else { return bursts }
-        var finding = Finding(.unknownCallers, first)
-        (finding.since, finding.until) = (first, unknown.map(\.last).max())
-        finding.count = unknown.reduce(0) { $0 + $1.count }
-        for caller in unknown { finding.records.add(caller.records) }
-        finding.callers = callers.filter { !$0.value.isKnown }.mapValues(\.count)
+        let unknown = sortedCallers.filter { !$0.caller.isKnown }
+        guard !unknown.isEmpty else { return bursts }
+        let requests = unknown.reduce(into: RequestTally()) { $0.add($1.caller.requests) }
+        var finding = Finding(.unknownCallers, requests, of: nil)
+        finding.callers = Dictionary(uniqueKeysWithValues: unknown.map { ($0.name, $0.caller.requests.count) })
         return bursts + [finding]
+    }
+
+    /// Returns the finding of a day's replays, with the callers that had opened the payments first.
+    private func burst(_ replays: Replays, of caller: String) -> Finding {
+        var finding = Finding(.replays, replays.requests, of: caller)
+        guard replays.payments.count < Self.maximumPayments else { return finding }
+        let opened = replays.payments.compactMap { openings[$0] }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
+        for opening in opened {
+            finding.openers[opening.caller, default: RequestTally()].take(opening.place, at: opening.time)
+        }
+        (finding.payments, finding.unopened) = (replays.payments.count.ifAny, replays.payments.count - opened.count)
+        return finding
     }
 }
 

@@ -39,11 +39,6 @@ public struct SystemHistory: Sendable {
         fileprivate(set) var until: AuditTime?
     }
 
-    struct SettingSince: Sendable, Equatable {
-        let time: AuditTime
-        let place: RecordPlace
-    }
-
     public struct Node: Sendable, Equatable {
         public let node: AuditNode
         public internal(set) var first: Int
@@ -52,8 +47,9 @@ public struct SystemHistory: Sendable {
         public internal(set) var firstTime: AuditTime
         public internal(set) var lastTime: AuditTime
         public internal(set) var records = 0
-        /// The people who had the daemon print an audit checkpoint of this node (`audit_head`), with the number of times.
-        public internal(set) var headReaders: [String: Int] = [:]
+        /// The people who had the daemon print an audit checkpoint of this node (`audit_head`), with the number of times by
+        /// day. Days are counted from 1970-01-01.
+        fileprivate(set) var headReaders: [String: [Int: Int]] = [:]
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
@@ -76,7 +72,7 @@ public struct SystemHistory: Sendable {
         fileprivate(set) var values: [String: String] = [:]
         /// The time and the record since which HSM tokens have had their present module, and secrets their present
         /// digest, by the setting's name.
-        fileprivate(set) var settingsSince: [String: SettingSince] = [:]
+        fileprivate(set) var settingsSince: [String: RecordMoment] = [:]
         fileprivate var incoming: [String: String] = [:]
     }
 
@@ -92,14 +88,11 @@ public struct SystemHistory: Sendable {
 
     public private(set) var nodes: [AuditNode: Node] = [:]
     var sortedNodes: [Node] { nodes.values.sorted { $0.node < $1.node } }
-    public private(set) var restores: [Moment] = []
-    public private(set) var acceptedClocks: [Moment] = []
-    /// Keys that sign checkpoints and came into use in the period.
-    public private(set) var auditKeyChanges: [Moment] = []
-    /// Archives that were made in the period.
-    public private(set) var archives: [Moment] = []
+    /// The events in the period that concern the record itself: accepted restores and clocks, changes of the keys that sign
+    /// checkpoints, and archives, by the names in ``kindsOfMoments``.
+    private(set) var moments: [String: [Moment]] = [:]
+    static let kindsOfMoments = ["restore", "clock", "audit_key", "archive"]
     public private(set) var omittedArchives = 0
-    public private(set) var prunedCount = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
     /// ``changes`` in order of time, with the same change of several nodes on one day as one element.
@@ -146,7 +139,8 @@ public struct SystemHistory: Sendable {
             node.endDowntime(nil)
             node.stopped = Downtime(since: entry.time, place: RecordPlace(entry))
         case .auditHead where isDone && node.headReaders.count < Self.maximumMoments:
-            node.headReaders[entry.callerText ?? "the daemon", default: 0] += 1
+            node.headReaders[entry.callerText ?? "the daemon", default: [:]][
+                KeyUseTally.index(entry.time, 86_400_000), default: 0] += 1
         case .configurationLoad, .configurationReload:
             if isDone, let file = entry.details["fileSha256"]?.stringValue {
                 Self.note(file, entry, in: &node.configurations, &node.omitted)
@@ -160,22 +154,22 @@ public struct SystemHistory: Sendable {
                     } ?? "")
                     + (entry.details["servedFrom"]?.stringValue.map {
                         "; payment tokens were refused until \($0.prefix(19).replacing("T", with: " "))"
-                    } ?? "") + entry.quoted("reason"), to: &restores)
+                    } ?? "") + entry.quoted("reason"), to: &moments["restore", default: []])
         case .ledgerAcceptClock where isDone && inPeriod:
-            Self.add(entry, "the present clock was accepted as right" + entry.quoted("reason"), to: &acceptedClocks)
+            Self.add(
+                entry, "the present clock was accepted as right" + entry.quoted("reason"),
+                to: &moments["clock", default: []])
         case .auditKeyChange where isDone && inPeriod:
             let lost = entry.details["formerKey"] != nil ? ", which was lost" : ""
             let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…\(lost)" } ?? ""
             Self.add(
                 entry, "\(entry.details["to"]?.stringValue?.prefix(12) ?? "–")…\(former)" + entry.quoted("reason"),
-                to: &auditKeyChanges)
+                to: &moments["audit_key", default: []])
         case .recordArchive where inPeriod && isDone:
             guard let archive = RecordArchive(entry) else { return }
             Self.note(
                 "records \(archive.first) to \(archive.last), file \(archive.fileName(of: entry.node)), SHA-256 \(archive.digest.hex)",
-                entry, in: &archives, &omittedArchives)
-        case .claimsPrune where inPeriod:
-            prunedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
+                entry, in: &moments["archive", default: []], &omittedArchives)
         case .configurationValues: take(values: entry, of: &node, inPeriod: inPeriod)
         default: break
         }
@@ -238,7 +232,7 @@ public struct SystemHistory: Sendable {
             }
         }
         for (name, value) in node.incoming where Self.isDated(name) && node.values[name] != value {
-            node.settingsSince[name] = SettingSince(time: entry.time, place: RecordPlace(entry))
+            node.settingsSince[name] = RecordMoment(time: entry.time, place: RecordPlace(entry))
         }
         node.values = node.incoming
         node.incoming = [:]

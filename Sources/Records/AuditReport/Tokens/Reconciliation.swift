@@ -15,8 +15,11 @@ public struct Reconciliation: Sendable {
     public let logs: [TokenUseLog]
     /// The minimum and maximum number of uses according to the record: for each log, a dictionary by key.
     public private(set) var recorded: [[AuditDigest: Uses]]
-    /// The maximum number of uses by day, for each log and key. Days are counted from 1970-01-01.
-    private(set) var days: [[AuditDigest: [Int: Int]]]
+    /// The maximum number of uses by day and by hour, for each log and key. Both are counted from 1970-01-01.
+    private var days: [[AuditDigest: [Int: Int]]]
+    private var hours: [[AuditDigest: [Int: Int]]]
+    /// The records nearest to each log's uses.
+    private(set) var nearest: [NearestRecords]
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
@@ -24,6 +27,8 @@ public struct Reconciliation: Sendable {
         self.logs = logs
         recorded = Array(repeating: [:], count: logs.count)
         days = recorded.map { _ in [:] }
+        hours = days
+        nearest = logs.map { log in NearestRecords(log.hours.values.flatMap(\.values).flatMap { [$0.first, $0.last] }) }
     }
 
     /// The uses of one key, as the HSM token counted them and as the record shows them.
@@ -136,12 +141,23 @@ public struct Reconciliation: Sendable {
 
     /// Returns the days on which a log contains more uses of a key than the record's maximum, in order of time.
     func unexplainedDays(of log: Int) -> [UnexplainedDay] {
-        logs[log].days.flatMap { key, counts in
-            counts.compactMap { day, counted in
-                let most = days[log][key]?[day] ?? 0
+        logs[log].hours.flatMap { key, hours in
+            Dictionary(grouping: hours, by: { Self.day(ofHour: $0.key) }).compactMap { day, hours -> UnexplainedDay? in
+                let (counted, most) = (hours.reduce(0) { $0 + $1.value.count }, days[log][key]?[day] ?? 0)
                 return counted > most ? UnexplainedDay(key: key, day: day, counted: counted, most: most) : nil
             }
         }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
+    }
+
+    private static func day(ofHour hour: Int) -> Int { (hour - (hour % 24 + 24) % 24) / 24 }
+
+    /// Returns the hours of a day in which a log contains more uses of a key than the record's maximum for that hour. A use
+    /// that a possible use of another hour may explain is among them.
+    func unexplainedHours(
+        of day: UnexplainedDay, in log: Int
+    ) -> [(counted: TokenUseLog.Hour, most: Int)] {
+        (logs[log].hours[day.key] ?? [:]).filter { Self.day(ofHour: $0.key) == day.day }.sorted { $0.key < $1.key }
+            .map { ($0.value, hours[log][day.key]?[$0.key] ?? 0) }.filter { $0.counted.count > $0.most }
     }
 
     /// Returns the number of unexplained seals, or of other unexplained uses, that lost records may explain: those on
@@ -157,6 +173,7 @@ public struct Reconciliation: Sendable {
     }
 
     mutating func take(_ entry: AuditEntry) {
+        for log in logs.indices where logs[log].node.map({ $0 == entry.node }) ?? true { nearest[log].take(entry) }
         guard let key = entry.publicKeyHash, let (least, most) = Self.uses(of: entry) else { return }
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
     }
@@ -175,10 +192,13 @@ public struct Reconciliation: Sendable {
             guard let isSure = logs[log].covers(node: node, token: token, at: time) else { continue }
             recorded[log][key, default: Uses()].least += isSure ? least : 0
             recorded[log][key, default: Uses()].most += most
-            // Clocks differ, so a use near midnight may be in the log on the other day.
+            // Clocks differ, so a use near midnight may be in the log on the other day, and so for hours.
             let near = [-1, 1].map { AuditTime(milliseconds: time.milliseconds + $0 * TokenUseLog.margin) }
             for day in Set(near.map { KeyUseTally.index($0, 86_400_000) }) {
                 days[log][key, default: [:]][day, default: 0] += most
+            }
+            for hour in Set(near.map { KeyUseTally.index($0, 3_600_000) }) {
+                hours[log][key, default: [:]][hour, default: 0] += most
             }
         }
     }
@@ -200,5 +220,43 @@ public struct Reconciliation: Sendable {
             return (0, 2)
         default: return nil
         }
+    }
+}
+
+/// The records directly before and after certain times.
+struct NearestRecords: Sendable {
+    private let times: [AuditTime]
+    /// The earliest and the latest record of each gap: those after the time before its number, and up to the time with it.
+    private var gaps: [(earliest: RecordMoment, latest: RecordMoment)?]
+
+    init(_ times: [AuditTime]) {
+        self.times = Set(times).sorted()
+        gaps = Array(repeating: nil, count: self.times.count + 1)
+    }
+
+    mutating func take(_ entry: AuditEntry) {
+        guard !times.isEmpty else { return }
+        let (gap, record) = (gap(of: entry.time), RecordMoment(time: entry.time, place: RecordPlace(entry)))
+        gaps[gap] = gaps[gap].map { (min($0.earliest, record), max($0.latest, record)) } ?? (record, record)
+    }
+
+    /// Returns the latest record up to one of the times.
+    func before(_ time: AuditTime) -> RecordMoment? {
+        gaps[...gap(of: time)].last { $0 != nil }.flatMap { $0?.latest }
+    }
+
+    /// Returns the earliest record after one of the times.
+    func after(_ time: AuditTime) -> RecordMoment? {
+        gaps[(gap(of: time) + 1)...].first { $0 != nil }.flatMap { $0?.earliest }
+    }
+
+    /// Returns the number of times that are earlier.
+    private func gap(of time: AuditTime) -> Int {
+        var (low, high) = (0, times.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if times[middle] < time { low = middle + 1 } else { high = middle }
+        }
+        return low
     }
 }
