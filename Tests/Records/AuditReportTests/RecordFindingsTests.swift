@@ -113,7 +113,7 @@ extension FindingsTests {
             .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
         let found = try #require(try await Self.findings(book).first)
         #expect(found.previous?.place.text == "node-2 1" && found.previous?.time == RecordBook.time(4))
-        #expect(try book.page().contains("The record before them is node-2 1 of 2026-01-01 04:00:00, the next one "))
+        #expect(try book.page().contains("Record node-2 1 of 2026-01-01 04:00:00 and the next one, node-2 2, "))
         #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
         #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
     }
