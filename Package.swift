@@ -352,7 +352,7 @@ let folders: [[Target]] = [
             /// The daemon's command line.
             .executableTarget(
                 name: "paytokend",
-                dependencies: ["HostSystem", "CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),
+                dependencies: ["HostSystem", "CommandOutput", "Daemon", "ProductVersion", arguments]),
             /// The worker's command line.
             .executableTarget(
                 name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", "WorkerProtocol", arguments]),
@@ -382,7 +382,7 @@ let folders: [[Target]] = [
             /// The outbound program's command line.
             .executableTarget(
                 name: "paytoken-outbound",
-                dependencies: ["CommandOutput", "DaemonAPI", "HostSystem", "Outbound", "ProductVersion", arguments]),
+                dependencies: ["CommandOutput", "HostSystem", "Outbound", "ProductVersion", arguments]),
         ]),
     folder(
         "Tests/Equipment",

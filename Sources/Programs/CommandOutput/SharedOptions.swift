@@ -1,4 +1,5 @@
 package import ArgumentParser
+package import DaemonAPI
 
 package enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
     case table
@@ -48,4 +49,23 @@ package struct WideOption: ParsableArguments {
     package var isWide = false
 
     package init() {}
+}
+
+/// The options of a program that serves until a signal ends it.
+package struct ServerOptions: ParsableArguments {
+    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
+    package var configurationFile: String
+
+    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
+    package var check = false
+
+    package init() {}
+
+    /// Checks the configuration, or serves. Throws the exit status of a program that did not end as it should.
+    package func run(
+        _ check: (_ configurationFile: String) -> ExitStatus, serve: (_ configurationFile: String) async -> ExitStatus
+    ) async throws {
+        let status = self.check ? check(configurationFile) : await serve(configurationFile)
+        if status != .done { throw ExitCode(status.rawValue) }
+    }
 }

@@ -3,7 +3,6 @@
 
 import ArgumentParser
 import CommandOutput
-import DaemonAPI
 import Gateway
 import HostSystem
 import ProductVersion
@@ -50,18 +49,12 @@ struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve; the default without a subcommand.", shouldDisplay: false)
 
-    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
-    var configurationFile: String
-
-    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
-    var check = false
+    @OptionGroup var options: ServerOptions
 
     func run() async throws {
-        let status =
-            check
-            ? GatewayProgram.check(configurationFile: configurationFile)
-            : await GatewayProgram.run(configurationFile: configurationFile)
-        if status != .done { throw ExitCode(status.rawValue) }
+        try await options.run(GatewayProgram.check(configurationFile:)) {
+            await GatewayProgram.run(configurationFile: $0)
+        }
     }
 }
 

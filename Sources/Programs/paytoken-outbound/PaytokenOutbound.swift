@@ -2,7 +2,6 @@
 
 import ArgumentParser
 import CommandOutput
-import DaemonAPI
 import HostSystem
 import Outbound
 import ProductVersion
@@ -30,11 +29,7 @@ struct PaytokenOutbound: AsyncParsableCommand {
             """,
         version: "paytoken-outbound \(ProductVersion.current)")
 
-    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
-    var configurationFile: String
-
-    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
-    var check = false
+    @OptionGroup var options: ServerOptions
 
     static func main() async {
         HardenedProcess.forbidNewPrivileges()
@@ -42,10 +37,8 @@ struct PaytokenOutbound: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let status =
-            check
-            ? OutboundProgram.check(configurationFile: configurationFile)
-            : await OutboundProgram.run(configurationFile: configurationFile)
-        if status != .done { throw ExitCode(status.rawValue) }
+        try await options.run(OutboundProgram.check(configurationFile:)) {
+            await OutboundProgram.run(configurationFile: $0)
+        }
     }
 }

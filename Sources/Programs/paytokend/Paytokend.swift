@@ -3,7 +3,6 @@
 import ArgumentParser
 import CommandOutput
 import Daemon
-import DaemonAPI
 import HostSystem
 import ProductVersion
 
@@ -33,11 +32,7 @@ struct Paytokend: AsyncParsableCommand {
             """,
         version: "paytokend \(ProductVersion.current)")
 
-    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
-    var configurationFile: String
-
-    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
-    var check = false
+    @OptionGroup var options: ServerOptions
 
     @Flag(
         help: """
@@ -52,10 +47,8 @@ struct Paytokend: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let status =
-            check
-            ? DaemonProgram.check(configurationFile: configurationFile)
-            : await DaemonProgram.run(configurationFile: configurationFile, awaitsRestore: awaitRestore)
-        if status != .done { throw ExitCode(status.rawValue) }
+        try await options.run(DaemonProgram.check(configurationFile:)) {
+            await DaemonProgram.run(configurationFile: $0, awaitsRestore: awaitRestore)
+        }
     }
 }
