@@ -1,3 +1,4 @@
+import DaemonAPI
 import NIOCore
 import NIOHTTP1
 import NIOSSL
@@ -38,10 +39,10 @@ struct AppStoreConnect: Sendable {
     /// Makes a request.
     ///
     /// - Parameter token: the JSON Web Token that permits the request.
-    /// - Returns: the answer's status and body.
+    /// - Returns: the report of the answer.
     func get(
         _ request: PortalRequest, token: String, before deadline: ContinuousClock.Instant
-    ) async throws(HTTPFault) -> (status: Int, body: [UInt8]) {
+    ) async throws(HTTPFault) -> PortalReport {
         let answer = try await destination.send(
             HTTPRequest(
                 .GET, request.target,
@@ -49,6 +50,8 @@ struct AppStoreConnect: Sendable {
                     "Host": PortalRequest.host, "Authorization": "Bearer \(token)", "Accept": "application/json",
                     "User-Agent": "paytoken-outbound", "Connection": "close",
                 ]), before: deadline)
-        return (answer.status, answer.isFramed ? answer.bytes : [])
+        return PortalAnswerReader.report(
+            of: request, status: answer.status, body: answer.isFramed ? answer.bytes : [],
+            rateLimit: answer.head.headers.first(name: "X-Rate-Limit"))
     }
 }

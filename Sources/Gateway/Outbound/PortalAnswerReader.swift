@@ -7,11 +7,21 @@ import StrictJSON
 package enum PortalAnswerReader {
     /// Returns the report of an answer. An answer of status 200 that cannot be read completely is a fault: a list that
     /// lacks entries would hide certificates.
-    package static func report(of request: PortalRequest, status: Int, body: [UInt8]) -> PortalReport {
-        let document = try? JSONValue(parsing: body).objectValue
+    ///
+    /// - Parameter rateLimit: the answer's `X-Rate-Limit`; nil if it has none.
+    package static func report(
+        of request: PortalRequest, status: Int, body: [UInt8], rateLimit: String? = nil
+    ) -> PortalReport {
+        var report = report(of: request, status, try? JSONValue(parsing: body).objectValue)
+        report.requestsRemaining = rateLimit.flatMap(requestsRemaining)
+        // The daemon would refuse the whole report, and the read would wait until its time is over.
+        return (try? report.validate()) == nil ? .unreadable : report
+    }
+
+    private static func report(of request: PortalRequest, _ status: Int, _ document: JSONObject?) -> PortalReport {
         guard status == 200 else { return PortalReport(status: status, code: code(in: document)) }
         guard let document, let data = document["data"]?.arrayValue, data.count <= PortalRequest.limit,
-            isComplete(document)
+            isComplete(document, data.count)
         else { return .unreadable }
         switch request {
         case .findMerchant:
@@ -25,6 +35,14 @@ package enum PortalAnswerReader {
         }
     }
 
+    /// Reads `user-hour-rem` in a text such as `user-hour-lim:3500;user-hour-rem:500;`.
+    private static func requestsRemaining(_ rateLimit: String) -> Int? {
+        let name = "user-hour-rem:"
+        let parts = rateLimit.split(separator: ";").map { $0.drop { $0 == " " } }
+        return parts.first { $0.hasPrefix(name) }.flatMap { Int($0.dropFirst(name.count)) }
+            .flatMap { (0...1_000_000).contains($0) ? $0 : nil }
+    }
+
     static func report(of fault: HTTPFault) -> PortalReport { PortalReport(fault: word(for: fault)) }
 
     /// The code of the first error. Errors of status 406 are plain text, without a code.
@@ -36,9 +54,14 @@ package enum PortalAnswerReader {
         }
     }
 
-    /// Returns false if the list has another page, which this program does not read.
-    private static func isComplete(_ document: JSONObject) -> Bool {
-        document["links"]?.objectValue?["next"].map(\.isNull) ?? true
+    /// Returns false if the list has another page, which this program does not read, or if Apple counts more elements
+    /// than the answer has.
+    private static func isComplete(_ document: JSONObject, _ count: Int) -> Bool {
+        guard document["links"]?.objectValue?["next"].map(\.isNull) ?? true else { return false }
+        guard let total = document["meta"]?.objectValue?["paging"]?.objectValue?["total"], !total.isNull else {
+            return true
+        }
+        return total.numberValue?.int.map { $0 <= count } ?? false
     }
 
     private static func merchant(_ value: JSONValue) -> PortalReport.Merchant? {
@@ -53,16 +76,12 @@ package enum PortalAnswerReader {
         guard let resource = value.objectValue, resource["type"]?.stringValue == "certificates",
             let id = resource["id"]?.stringValue, let attributes = resource["attributes"]?.objectValue,
             let type = attributes["certificateType"]?.stringValue,
-            let content = attributes["certificateContent"]?.stringValue, let activated = isActivated(attributes)
+            let content = attributes["certificateContent"]?.stringValue
         else { return nil }
-        return PortalReport.Certificate(id: id, type: type, activated: activated, content: content)
-    }
-
-    /// Returns false for a certificate without the attribute, which only those of merchants need to have; nil if the
-    /// attribute is not a truth value.
-    private static func isActivated(_ attributes: JSONObject) -> Bool? {
-        guard let activated = attributes["activated"], !activated.isNull else { return false }
-        return activated.boolValue
+        // An absent value stays unknown. Read as false, it could hide that wallets use the certificate.
+        let activated = attributes["activated"].flatMap { $0.isNull ? nil : $0 }
+        guard activated == nil || activated?.boolValue != nil else { return nil }
+        return PortalReport.Certificate(id: id, type: type, activated: activated?.boolValue, content: content)
     }
 
     private static func word(for fault: HTTPFault) -> String {

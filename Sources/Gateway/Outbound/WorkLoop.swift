@@ -37,33 +37,41 @@ struct WorkLoop: Sendable {
         }
     }
 
-    private struct Fault: Error {
+    struct Fault: Error {
         let message: String
+    }
+
+    /// Reads the daemon's answer to the question for work; nil if there is none.
+    ///
+    /// An answer that is not understood is a fault. Read as no work, it would stop all reads without a line in the log.
+    static func work(in body: [UInt8]) throws(Fault) -> (work: PortalWork, request: PortalRequest)? {
+        guard let answer = try? JSONCoding.decode(PortalWorkAnswer.self, from: body) else {
+            throw Fault(message: "The daemon's answer is not understood. Is it of this program's version?")
+        }
+        guard let work = answer.work else { return nil }
+        guard let kind = PortalRequest.Kind.allCases.first(where: { $0.name == work.kind }),
+            let request = PortalRequest(kind, of: work.name)
+        else { throw Fault(message: "The daemon hands out a request that this version does not know.") }
+        return (work, request)
     }
 
     /// Fetches one request, makes it and reports its result.
     /// - Returns: false if there was no work.
     private func step() async throws(Fault) -> Bool {
-        let answer = try await send("/v1/portal/work", Array("{}".utf8))
-        guard let work = (try? JSONCoding.decode(PortalWorkAnswer.self, from: answer).work) ?? nil else {
+        guard let (work, request) = try Self.work(in: await send("/v1/portal/work", Array("{}".utf8))) else {
             return false
         }
-        guard let kind = PortalRequest.Kind.allCases.first(where: { $0.name == work.kind }),
-            let name = PortalName(work.name)
-        else { throw Fault(message: "The daemon hands out a request that this version does not know.") }
-        let request = PortalRequest(kind, of: name)
         let deadline = ContinuousClock.now + .seconds(max(0, min(work.deadline.timeIntervalSinceNow, 60)))
         let report: PortalReport
         do throws(HTTPFault) {
-            let (status, body) = try await appStoreConnect.get(request, token: work.jwt, before: deadline)
-            report = PortalAnswerReader.report(of: request, status: status, body: body)
+            report = try await appStoreConnect.get(request, token: work.jwt, before: deadline)
         } catch {
             report = PortalAnswerReader.report(of: error)
         }
         logger.info(
             "asked Apple",
             metadata: [
-                "request": "\(kind.name)", "status": "\(report.status.map(String.init) ?? "-")",
+                "request": "\(request.kind.name)", "status": "\(report.status.map(String.init) ?? "-")",
                 "code": "\(report.code ?? "-")", "fault": "\(report.fault ?? "-")",
             ])
         guard let body = try? JSONCoding.encode(report) else { throw Fault(message: "The report cannot be written.") }

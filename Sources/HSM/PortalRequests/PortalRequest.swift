@@ -9,7 +9,7 @@ public enum PortalRequest: Sendable, Equatable {
     /// Finds the resource of a merchant identifier.
     case findMerchant(identifier: PortalName)
     /// Lists the certificates of a merchant identifier, by the id of its resource.
-    case listCertificates(merchantResource: PortalName)
+    case listCertificates(merchantResource: ResourceId)
 }
 
 extension PortalRequest {
@@ -27,11 +27,17 @@ extension PortalRequest {
         }
     }
 
+    /// Returns nil for a name that does not have the form of its kind.
+    ///
     /// - Parameter name: the merchant identifier, or the resource's id.
-    public init(_ kind: Kind, of name: PortalName) {
+    public init?(_ kind: Kind, of name: String) {
         switch kind {
-        case .findMerchant: self = .findMerchant(identifier: name)
-        case .listCertificates: self = .listCertificates(merchantResource: name)
+        case .findMerchant:
+            guard let identifier = PortalName(name) else { return nil }
+            self = .findMerchant(identifier: identifier)
+        case .listCertificates:
+            guard let resource = ResourceId(name) else { return nil }
+            self = .listCertificates(merchantResource: resource)
         }
     }
 
@@ -43,9 +49,10 @@ extension PortalRequest {
     }
 
     /// The merchant identifier, or the resource's id.
-    public var name: PortalName {
+    public var name: String {
         switch self {
-        case .findMerchant(let name), .listCertificates(let name): name
+        case .findMerchant(let identifier): identifier.text
+        case .listCertificates(let resource): resource.text
         }
     }
 
@@ -76,9 +83,22 @@ extension PortalRequest {
     }
 }
 
-/// A merchant identifier, or the id of one of Apple's resources, that can be part of a URL and of JSON as it is: 1 to
-/// 255 letters, digits, full stops and hyphens, not only full stops. As a segment of a path, `..` would name another
-/// resource (RFC 3986 §5.2.4).
+/// The id of one of Apple's resources, in the form that Apple documents: 10 capital letters and digits. It comes from an
+/// answer and becomes a segment of the next request's path, so no other text is accepted.
+public struct ResourceId: Sendable, Equatable {
+    public let text: String
+
+    /// Returns nil for any other text.
+    public init?(_ text: String) {
+        guard text.utf8.count == 10,
+            text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) })
+        else { return nil }
+        self.text = text
+    }
+}
+
+/// A merchant identifier that can be part of a query and of JSON as it is: 1 to 255 letters, digits, full stops and
+/// hyphens, not only full stops.
 public struct PortalName: Sendable, Equatable, Hashable {
     public let text: String
 

@@ -6,14 +6,14 @@ public struct JWTSigning: Sendable, Equatable, Message {
     /// The service key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
     public var kind: PortalRequest.Kind = .findMerchant
-    /// The merchant identifier or the resource's id, as ``PortalName`` permits it. The worker refuses any other text.
+    /// The merchant identifier or the resource's id, as ``PortalRequest`` permits it. The worker refuses any other text.
     public var name: String = ""
-    public var scope: TokenScope = .versionedWithQuery
+    public var scope: TokenScope = .versioned
 
     public init(publicKeyHash: [UInt8], request: PortalRequest, scope: TokenScope) {
         self.publicKeyHash = publicKeyHash
         kind = request.kind
-        name = request.name.text
+        name = request.name
         self.scope = scope
     }
 

@@ -12,21 +12,28 @@ public struct PortalFinding: Sendable, Equatable {
         /// Wallets use a certificate whose key is known here but not active for this merchant. Payments fail, at the latest
         /// at the key's cut-off.
         case activeNotActiveHere = "active_not_active_here"
-        /// A key is active here, and Apple lists no certificate in use for it. So it is during a rotation.
+        /// A processing key is active here, and Apple lists no activated certificate for it. So it is during a rotation.
         case activeHereOnly = "active_here_only"
+        /// An identity key is active here, and Apple lists no certificate for it. Merchant sessions with it fail.
+        case identityNotListed = "identity_not_listed"
+        /// Apple does not say if wallets use the certificate, so payments may fail unnoticed.
+        case activationUnknown = "activation_unknown"
         /// Apple lists a certificate that wallets do not use, and the ledger does not know its key.
         case unknownHere = "unknown_here"
         case endsIn60Days = "ends_in_60_days"
         case endsIn30Days = "ends_in_30_days"
         case endsIn15Days = "ends_in_15_days"
         case oneKeyTwoCertificates = "one_key_two_certificates"
-        /// The certificate is not what its type at Apple says, or is another merchant's.
+        /// The certificate is not what its type at Apple says, or is another merchant's. If wallets may use it, payments
+        /// fail.
         case wrongType = "wrong_type"
 
-        public var severity: Severity {
+        /// The severity, unless a finding has a higher one.
+        fileprivate var severity: Severity {
             switch self {
             case .activeUnknownHere, .activeNotActiveHere, .endsIn15Days: .critical
-            case .merchantNotListed, .activeHereOnly, .unknownHere, .endsIn30Days, .oneKeyTwoCertificates, .wrongType:
+            case .merchantNotListed, .activeHereOnly, .identityNotListed, .activationUnknown, .unknownHere,
+                .endsIn30Days, .oneKeyTwoCertificates, .wrongType:
                 .warning
             case .endsIn60Days: .note
             }
@@ -45,6 +52,19 @@ public struct PortalFinding: Sendable, Equatable {
     public let publicKeyHash: PublicKeyHash?
     /// One sentence for a person.
     public let text: String
+    public let severity: Severity
+
+    /// - Parameter severity: nil for the severity of the kind.
+    fileprivate init(
+        _ kind: Kind, _ severity: Severity? = nil, of certificateId: String?, _ publicKeyHash: PublicKeyHash?,
+        _ text: String
+    ) {
+        self.kind = kind
+        self.severity = severity ?? kind.severity
+        self.certificateId = certificateId
+        self.publicKeyHash = publicKeyHash
+        self.text = text
+    }
 }
 
 extension PortalList {
@@ -52,7 +72,7 @@ extension PortalList {
     ///
     /// - Parameters:
     ///   - merchant: the merchant identifier that the list is of.
-    ///   - keys: all keys, of any merchant and use.
+    ///   - keys: the keys of the merchant, and those of the listed certificates, of any merchant and use.
     ///   - servesPayments: false for a host that serves no payments, whose HSM tokens need no merchants' keys. The list is
     ///     then compared with the ledger alone.
     /// - Returns: the findings, the most severe first.
@@ -62,119 +82,133 @@ extension PortalList {
         guard appleId != nil else {
             return [
                 PortalFinding(
-                    kind: .merchantNotListed, certificateId: nil, publicKeyHash: nil,
-                    text: "The team of the API key has no merchant identifier \(merchant).")
+                    .merchantNotListed, of: nil, nil, "The team of the API key has no merchant identifier \(merchant).")
             ]
         }
         let known = Dictionary(keys.map { ($0.publicKeyHash, $0) }) { first, _ in first }
         let merchants = entries.filter { $0.use != nil }
         var findings: [PortalFinding] = []
         for entry in merchants {
-            guard entry.fits(merchant), let certificate = entry.certificate else {
+            guard entry.isOfItsType, let hash = entry.publicKeyHash, let end = entry.notAfter else {
                 findings.append(
                     PortalFinding(
-                        kind: .wrongType, certificateId: entry.identifier,
-                        publicKeyHash: entry.certificate?.publicKeyHash,
-                        text:
-                            "Apple lists the certificate as \(entry.type), and it is not such a certificate of \(merchant)."
-                    ))
+                        .wrongType, entry.use == .processing && entry.isActivated != false ? .critical : nil,
+                        of: entry.identifier, entry.publicKeyHash,
+                        "Apple lists the certificate as \(entry.type), and it is not such a certificate of \(merchant)."
+                            + (entry.isActivated == true ? " Wallets use it: these payments fail." : "")))
                 continue
             }
-            let key = known[certificate.publicKeyHash]
-            findings += entry.differences(merchant, certificate, key, servesPayments, now)
+            let key = known[hash]
+            findings += entry.differences(merchant, end, key, servesPayments, now)
             // A replaced identity certificate stays in the list, and its end matters to nobody.
-            if entry.use == .processing || key?.state == .active { findings += entry.end(certificate, now) }
+            if entry.use == .processing || key?.state == .active { findings += entry.ends(end, now) }
         }
         findings += repeatedKeys(merchants)
-        findings += keysWithoutCertificate(merchants, keys.filter { $0.merchantIdentifier == merchant }, now)
+        findings += keysWithoutCertificate(
+            merchants, keys.filter { MerchantIdentifier.areSame($0.merchantIdentifier, merchant) }, now)
         return findings.enumerated().sorted { one, other in
-            (one.element.kind.severity.rank, one.offset) < (other.element.kind.severity.rank, other.offset)
+            (one.element.severity.rank, one.offset) < (other.element.severity.rank, other.offset)
         }.map(\.element)
     }
 
     private func repeatedKeys(_ entries: [Entry]) -> [PortalFinding] {
-        let byKey = Dictionary(grouping: entries.filter { $0.certificate != nil }) { $0.certificate?.publicKeyHash }
+        let byKey = Dictionary(grouping: entries.filter { $0.publicKeyHash != nil }, by: \.publicKeyHash)
         return byKey.values.filter { $0.count > 1 }
             .sorted { $0[0].identifier < $1[0].identifier }
             .map { same in
                 PortalFinding(
-                    kind: .oneKeyTwoCertificates, certificateId: same[0].identifier,
-                    publicKeyHash: same[0].certificate?.publicKeyHash,
-                    text: "Apple lists \(same.count) certificates of one key: "
+                    .oneKeyTwoCertificates, of: same[0].identifier, same[0].publicKeyHash,
+                    "Apple lists \(same.count) certificates of one key: "
                         + same.map(\.identifier).joined(separator: ", ") + ".")
             }
     }
 
     private func keysWithoutCertificate(_ entries: [Entry], _ keys: [KeyEntry], _ now: Date) -> [PortalFinding] {
-        let inUse = Set(entries.filter(\.isInUse).compactMap { $0.certificate?.publicKeyHash })
-        return keys.filter { $0.use != .service && $0.state == .active && !inUse.contains($0.publicKeyHash) }
+        let listed = Set(entries.filter(\.mayBeInUse).compactMap(\.publicKeyHash))
+        let active = keys.filter { $0.use != .service && $0.state == .active }
+        let isAnyIdentityListed = active.contains { $0.use == .identity && listed.contains($0.publicKeyHash) }
+        return active.filter { !listed.contains($0.publicKeyHash) }
             .map { key in
-                PortalFinding(
-                    kind: .activeHereOnly, certificateId: nil, publicKeyHash: key.publicKeyHash,
-                    text: key.use == .processing
-                        ? "The key is active here, and Apple lists no activated certificate for it. "
-                            + "During a rotation this is so for the key that wallets do not use yet, or no longer use."
-                        : "The identity key is active here, and Apple lists no certificate for it: "
+                key.use == .processing
+                    ? PortalFinding(
+                        .activeHereOnly, of: nil, key.publicKeyHash,
+                        "The key is active here, and Apple lists no activated certificate for it. "
+                            + "During a rotation this is so for the key that wallets do not use yet, or no longer use.")
+                    : PortalFinding(
+                        .identityNotListed, isAnyIdentityListed ? nil : .critical, of: nil, key.publicKeyHash,
+                        "The identity key is active here, and Apple lists no certificate for it: "
                             + "merchant sessions with it fail.")
             }
     }
 }
 
 extension PortalList.Entry {
-    /// True if the certificate is in use. Wallets use an activated one, and Apple accepts every listed identity
-    /// certificate.
-    fileprivate var isInUse: Bool { isActivated || use == .identity }
+    /// True unless Apple says that wallets do not use the certificate. Apple accepts every listed identity certificate.
+    fileprivate var mayBeInUse: Bool { isActivated != false || use == .identity }
 
     /// The findings about the certificate's key. Only the key of a certificate that wallets use must decrypt here.
+    ///
+    /// - Parameter end: the certificate's end.
     fileprivate func differences(
-        _ merchant: String, _ certificate: MerchantCertificate, _ key: KeyEntry?, _ servesPayments: Bool, _ now: Date
+        _ merchant: String, _ end: Date, _ key: KeyEntry?, _ servesPayments: Bool, _ now: Date
     ) -> [PortalFinding] {
-        func finding(_ kind: PortalFinding.Kind, _ text: String) -> [PortalFinding] {
-            [
-                PortalFinding(
-                    kind: kind, certificateId: identifier, publicKeyHash: certificate.publicKeyHash, text: text)
-            ]
-        }
-        let isUsedByWallets = use == .processing && isActivated
-        guard let key, key.condition != .external else {
-            guard !isUsedByWallets else {
-                return finding(
-                    .activeUnknownHere,
-                    "Wallets use this certificate, and the ledger does not know its key: these payments fail.")
+        if use == .processing, isActivated != false {
+            let failure = failure(merchant, key, servesPayments, now)
+            guard isActivated == true else {
+                // Without Apple's word the worse case is assumed, unless the key decrypts here.
+                let consequence =
+                    failure.map { "If they do, payments fail\($0.when), since \($0.reason)." }
+                    ?? "If they do, its key decrypts here."
+                return [
+                    PortalFinding(
+                        .activationUnknown, failure == nil ? nil : .critical, of: identifier, publicKeyHash,
+                        "Apple does not say if wallets use this certificate. \(consequence)")
+                ]
             }
-            return certificate.notAfter < now
-                ? []
-                : finding(
-                    .unknownHere,
-                    "The ledger does not know the key of this certificate, which was requested by other means.")
+            return failure.map { failure in
+                [
+                    PortalFinding(
+                        failure.kind, of: identifier, publicKeyHash,
+                        "Wallets use this certificate, and \(failure.reason): these payments fail\(failure.when).")
+                ]
+            } ?? []
         }
-        guard isUsedByWallets else { return [] }
-        guard key.merchantIdentifier == merchant else {
-            return finding(
-                .activeNotActiveHere,
-                "Wallets use this certificate, and its key is recorded for another merchant, "
-                    + "\(key.merchantIdentifier): these payments fail.")
+        guard key == nil || key?.condition == .external, end >= now else { return [] }
+        return [
+            PortalFinding(
+                .unknownHere, of: identifier, publicKeyHash,
+                "The ledger does not know the key of this certificate, which was requested by other means.")
+        ]
+    }
+
+    /// The reason why payments fail if wallets use the certificate; nil if its key decrypts here.
+    private func failure(
+        _ merchant: String, _ key: KeyEntry?, _ servesPayments: Bool, _ now: Date
+    ) -> (kind: PortalFinding.Kind, reason: String, when: String)? {
+        guard let key, key.condition != .external else {
+            return (.activeUnknownHere, "the ledger does not know its key", "")
+        }
+        guard MerchantIdentifier.areSame(key.merchantIdentifier, merchant) else {
+            return (.activeNotActiveHere, "its key is recorded for another merchant, \(key.merchantIdentifier)", "")
         }
         guard key.state == .active else {
             let end = key.cutOff.flatMap { key.decrypts(at: now) ? $0.formatted(.iso8601) : nil }
-            return finding(
-                .activeNotActiveHere,
-                "Wallets use this certificate, and its key is \(key.state.rawValue) here: these payments fail"
-                    + (end.map { " from \($0) on." } ?? "."))
+            return (
+                .activeNotActiveHere, "its key is \(key.state.rawValue) here", end.map { " from \($0) on" } ?? ""
+            )
         }
         guard key.condition == .served || !servesPayments else {
-            return finding(
-                .activeNotActiveHere,
-                "Wallets use this certificate, and its key is \(key.condition.name) in the HSM tokens of this host: "
-                    + "these payments fail here.")
+            return (
+                .activeNotActiveHere, "its key is \(key.condition.name) in the HSM tokens of this host", " here"
+            )
         }
-        return []
+        return nil
     }
 
-    /// The finding about the end of a certificate that is in use.
-    fileprivate func end(_ certificate: MerchantCertificate, _ now: Date) -> [PortalFinding] {
-        guard isInUse else { return [] }
-        let days = certificate.notAfter.timeIntervalSince(now) / 86_400
+    /// The finding about the end of a certificate that may be in use.
+    fileprivate func ends(_ end: Date, _ now: Date) -> [PortalFinding] {
+        guard mayBeInUse else { return [] }
+        let days = end.timeIntervalSince(now) / 86_400
         let kind: PortalFinding.Kind
         switch days {
         case ..<15: kind = .endsIn15Days
@@ -182,11 +216,11 @@ extension PortalList.Entry {
         case ..<60: kind = .endsIn60Days
         default: return []
         }
-        let end = certificate.notAfter.formatted(.iso8601)
+        let time = end.formatted(.iso8601)
         return [
             PortalFinding(
-                kind: kind, certificateId: identifier, publicKeyHash: certificate.publicKeyHash,
-                text: days < 0 ? "The certificate ended on \(end)." : "The certificate ends on \(end); renew it.")
+                kind, of: identifier, publicKeyHash,
+                days < 0 ? "The certificate ended on \(time)." : "The certificate ends on \(time); renew it.")
         ]
     }
 }

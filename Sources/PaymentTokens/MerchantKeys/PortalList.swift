@@ -1,25 +1,39 @@
 public import Foundation
 import KeyTypes
+public import PaymentToken
 
 /// The certificates of one merchant identifier, as Apple's App Store Connect API listed them.
 public struct PortalList: Sendable, Equatable {
-    /// One certificate in Apple's list.
+    /// One certificate in Apple's list. It keeps what a comparison needs, and not the certificate's bytes.
     public struct Entry: Sendable, Equatable {
         /// The id of Apple's resource.
         public let identifier: String
         /// Apple's `certificateType`, such as `APPLE_PAY`.
         public let type: String
-        /// Apple's `activated`: true if wallets use the certificate.
-        public let isActivated: Bool
-        /// The certificate; nil if it cannot be read as one of Apple's merchant certificates.
-        public let certificate: MerchantCertificate?
+        /// Apple's `activated`: true if wallets use the certificate; nil if Apple does not say.
+        public let isActivated: Bool?
+        /// The hash of the certificate's key; nil if the content is not one of Apple's merchant certificates.
+        public let publicKeyHash: PublicKeyHash?
+        public let notAfter: Date?
+        /// True if the certificate is what Apple's type says: its purpose, its key's algorithm, and its merchant.
+        let isOfItsType: Bool
 
-        /// - Parameter content: the certificate in DER.
-        public init(identifier: String, type: String, isActivated: Bool, content: [UInt8]) {
+        /// - Parameters:
+        ///   - merchant: the merchant identifier that the list is of, with or without `merchant.`.
+        ///   - content: the certificate in DER.
+        public init(identifier: String, type: String, isActivated: Bool?, of merchant: String, content: [UInt8]) {
             self.identifier = identifier
             self.type = type
             self.isActivated = isActivated
-            certificate = try? MerchantCertificate(der: content)
+            let certificate = try? MerchantCertificate(der: content)
+            publicKeyHash = certificate?.publicKeyHash
+            notAfter = certificate?.notAfter
+            isOfItsType =
+                certificate.map { certificate in
+                    certificate.purpose.use == Self.use(of: type) && certificate.algorithm == Self.algorithm(of: type)
+                        && (certificate.merchantIdentifier.map { MerchantIdentifier.areSame($0, merchant) }
+                            ?? MerchantIdentifier.forms(of: merchant).contains(where: certificate.names))
+                } ?? false
         }
     }
 
@@ -31,11 +45,18 @@ public struct PortalList: Sendable, Equatable {
     public init(appleId: String?, entries: [Entry], readAt: Date) {
         (self.appleId, self.entries, self.readAt) = (appleId, entries, readAt)
     }
+
+    /// The memory that the list needs, in bytes, at most.
+    public var byteCount: Int {
+        entries.reduce(256) { $0 + 256 + $1.identifier.utf8.count + $1.type.utf8.count }
+    }
 }
 
 extension PortalList.Entry {
     /// The use of the certificate's key, by Apple's type; nil for a type that is not a merchant's.
-    var use: KeyUse? {
+    var use: KeyUse? { Self.use(of: type) }
+
+    private static func use(of type: String) -> KeyUse? {
         switch type {
         case "APPLE_PAY", "APPLE_PAY_RSA": .processing
         case "APPLE_PAY_MERCHANT_IDENTITY": .identity
@@ -43,18 +64,28 @@ extension PortalList.Entry {
         }
     }
 
-    /// The algorithm of the certificate's key, by Apple's type; nil for a type that is not a merchant's.
-    var algorithm: KeyAlgorithm? {
+    private static func algorithm(of type: String) -> KeyAlgorithm? {
         switch type {
         case "APPLE_PAY": .ec
         case "APPLE_PAY_RSA", "APPLE_PAY_MERCHANT_IDENTITY": .rsa
         default: nil
         }
     }
+}
 
-    /// True if the certificate is what Apple's type says: its purpose, its key's algorithm, and its merchant.
-    func fits(_ merchant: String) -> Bool {
-        guard let certificate, let use, let algorithm else { return false }
-        return certificate.purpose.use == use && certificate.algorithm == algorithm && certificate.names(merchant)
+extension MerchantIdentifier {
+    private static let prefix = "merchant."
+
+    /// The identifier without `merchant.` at its beginning. Apple does not document in which form its API shows
+    /// identifiers, so both forms are the same merchant.
+    public static func short(_ identifier: String) -> Substring {
+        identifier.hasPrefix(prefix) ? identifier.dropFirst(prefix.count) : identifier[...]
+    }
+
+    /// Returns true if the identifiers are the same, apart from `merchant.` at their beginning.
+    public static func areSame(_ one: String, _ other: String) -> Bool { short(one) == short(other) }
+
+    static func forms(of identifier: String) -> [String] {
+        [String(short(identifier)), prefix + short(identifier)]
     }
 }

@@ -17,9 +17,10 @@ public final class PortalSimulator: Sendable {
         public var type: String
         /// DER.
         public var content: [UInt8]
-        public var isActivated: Bool
+        /// nil leaves the attribute out.
+        public var isActivated: Bool?
 
-        public init(id: String, type: String = "APPLE_PAY", content: [UInt8], isActivated: Bool) {
+        public init(id: String, type: String = "APPLE_PAY", content: [UInt8], isActivated: Bool?) {
             self.id = id
             self.type = type
             self.content = content
@@ -44,8 +45,10 @@ public final class PortalSimulator: Sendable {
     public struct Behaviour: Sendable {
         /// True if a scope must name the path with `/v1`.
         public var scopeHasVersion = false
-        /// True if a scope must name the query too.
-        public var scopeHasQuery = true
+        /// False if the API does not compare a scope's query.
+        public var comparesQuery = true
+        /// The number of resources that an answer claims beyond those that it has.
+        public var unlisted = 0
         /// True if identifiers are shown without `merchant.`.
         public var hidesPrefix = false
         /// An answer to every authorized request instead of the right one: its status and its body.
@@ -150,8 +153,13 @@ public final class PortalSimulator: Sendable {
         guard parts[0].hasPrefix("/v1/") else { return error(404, "NOT_FOUND") }
         guard method == "GET" else { return error(405, "METHOD_NOT_ALLOWED") }
         let path = behaviour.scopeHasVersion ? parts[0] : String(parts[0].dropFirst("/v1".count))
-        let query = behaviour.scopeHasQuery && parts.count > 1 ? "?" + parts[1] : ""
-        if let scope = token.scope, !scope.contains("GET " + path + query) { return error(401, "NOT_AUTHORIZED") }
+        if let scope = token.scope {
+            let named = scope.compactMap { $0.split(separator: "?", maxSplits: 1).map(String.init) }
+            let isPermitted = named.contains {
+                $0[0] == "GET " + path && (!behaviour.comparesQuery || $0.dropFirst() == parts.dropFirst())
+            }
+            guard isPermitted else { return error(401, "NOT_AUTHORIZED") }
+        }
         if let fault = behaviour.fault { return fault }
         let segments = parts[0].split(separator: "/").map(String.init)
         if segments == ["v1", "merchantIds"] {
@@ -166,30 +174,34 @@ public final class PortalSimulator: Sendable {
                         "type": "merchantIds", "id": merchant.id,
                         "attributes": ["name": "A shop", "identifier": shown],
                     ]
-                })
+                }, behaviour)
         }
         guard segments.count == 4, segments[1] == "merchantIds", segments[3] == "certificates",
             let merchant = merchants.first(where: { $0.id == segments[2] })
         else { return error(404, "NOT_FOUND") }
         return list(
             merchant.certificates.map { certificate in
-                [
-                    "type": "certificates", "id": certificate.id,
-                    "attributes": [
-                        "name": "Apple Pay", "displayName": "Apple Pay", "certificateType": certificate.type,
-                        "certificateContent": Data(certificate.content).base64EncodedString(),
-                        "activated": certificate.isActivated,
-                    ],
+                var attributes: [String: Any] = [
+                    "name": "Apple Pay", "displayName": "Apple Pay", "certificateType": certificate.type,
+                    "certificateContent": Data(certificate.content).base64EncodedString(),
                 ]
-            })
+                attributes["activated"] = certificate.isActivated
+                return ["type": "certificates", "id": certificate.id, "attributes": attributes]
+            }, behaviour)
     }
 
     private static func value(of name: String, in query: String) -> String? {
         query.split(separator: "&").first { $0.hasPrefix(name + "=") }.map { String($0.dropFirst(name.count + 1)) }
     }
 
-    private static func list(_ data: [[String: Any]]) -> (status: Int, body: String) {
-        (200, text(["data": data, "links": ["self": "https://\(host)/v1"], "meta": ["paging": ["total": data.count]]]))
+    private static func list(_ data: [[String: Any]], _ behaviour: Behaviour) -> (status: Int, body: String) {
+        (
+            200,
+            text([
+                "data": data, "links": ["self": "https://\(host)/v1"],
+                "meta": ["paging": ["total": data.count + behaviour.unlisted]],
+            ])
+        )
     }
 
     private static func error(_ status: Int, _ code: String) -> (status: Int, body: String) {

@@ -33,8 +33,8 @@ import WorkerProtocol
     private static func request(_ key: [UInt8], _ name: String = "A1B2C3D4E5") throws -> JWTSigning {
         var signing = JWTSigning(
             publicKeyHash: key,
-            request: .listCertificates(merchantResource: try #require(PortalName("A1B2C3D4E5"))),
-            scope: .unversionedWithQuery)
+            request: .listCertificates(merchantResource: try #require(ResourceId("A1B2C3D4E5"))),
+            scope: .unversioned)
         signing.name = name
         return signing
     }
@@ -127,7 +127,7 @@ import WorkerProtocol
         let (worker, description) = try await opened(hsmToken)
         let key = P256.Signing.PrivateKey()
         #expect(try await worker.importServiceKey(key, description) == .done)
-        for name in ["", "a/b", "a\"b", "A1B2C3D4E5?limit=1"] {
+        for name in ["", "a/b", "a\"b", "A1B2C3D4E5?limit=1", "..", "A1B2C3D4E", "a1b2c3d4e5"] {
             let answer = try await worker.call(.signJWT(Self.request(Self.hash(key), name)))
             #expect(answer.failureKind == .importRefused, "\(name): \(answer)")
         }

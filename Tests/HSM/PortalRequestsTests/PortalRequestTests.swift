@@ -5,8 +5,8 @@ import Testing
 
 /// The requests to Apple's API, which can express no other path, and the tokens for them.
 @Suite struct PortalRequestTests {
-    private static let find = PortalRequest(.findMerchant, of: PortalName("merchant.com.example")!)
-    private static let list = PortalRequest(.listCertificates, of: PortalName("A1B2C3D4E5")!)
+    private static let find = PortalRequest(.findMerchant, of: "merchant.com.example")!
+    private static let list = PortalRequest(.listCertificates, of: "A1B2C3D4E5")!
 
     @Test("names the path and the query of Apple's specification, with brackets percent-encoded")
     func targets() {
@@ -24,10 +24,18 @@ import Testing
         #expect(PortalName(text) == nil)
     }
 
-    @Test("tries four forms of a scope, each of which names one request only")
+    @Test(
+        "lists under no id but one of the documented form, 10 capital letters and digits",
+        arguments: ["A1B2C3D4E", "A1B2C3D4E56", "a1B2C3D4E5", "A1B2C3D4E.", "..........", "A1B2C3D4E-", "A1B2C3D4E/"])
+    func ids(_ text: String) {
+        #expect(ResourceId(text) == nil)
+        #expect(PortalRequest(.listCertificates, of: text) == nil)
+    }
+
+    @Test("tries two forms of a scope, each with path and query, so that each names one request only")
     func scopes() {
         var forms: [TokenScope] = []
-        var next: TokenScope? = .versionedWithQuery
+        var next: TokenScope? = .versioned
         while let form = next {
             forms.append(form)
             next = form.next
@@ -37,15 +45,18 @@ import Testing
             forms.map { $0.text(for: Self.find) } == [
                 "GET /v1/merchantIds?filter[identifier]=merchant.com.example&limit=200",
                 "GET /merchantIds?filter[identifier]=merchant.com.example&limit=200",
-                "GET /v1/merchantIds", "GET /merchantIds",
             ])
-        #expect(TokenScope.unversioned.text(for: Self.list) == "GET /merchantIds/A1B2C3D4E5/certificates")
+        #expect(
+            forms.map { $0.text(for: Self.list) } == [
+                "GET /v1/merchantIds/A1B2C3D4E5/certificates?limit=200",
+                "GET /merchantIds/A1B2C3D4E5/certificates?limit=200",
+            ])
     }
 
     @Test("builds a token with the claims of Apple's specification, which begins in the past and lives 100 seconds")
     func token() throws {
         let key = try #require(PortalKeyName(issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34"))
-        let token = JSONWebToken(key, for: Self.list, scope: .unversionedWithQuery, now: 1_800_000_000)
+        let token = JSONWebToken(key, for: Self.list, scope: .unversioned, now: 1_800_000_000)
         let parts = String(decoding: token.signed([UInt8](repeating: 0xFB, count: 64)), as: UTF8.self).split(
             separator: ".")
         #expect(parts.count == 3)

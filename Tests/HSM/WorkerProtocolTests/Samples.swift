@@ -51,7 +51,7 @@ enum Samples {
         .signJWT(
             JWTSigning(
                 publicKeyHash: octets(32, from: 42),
-                request: PortalRequest(.listCertificates, of: PortalName("A1B2C3D4E5")!),
+                request: PortalRequest(.listCertificates, of: "A1B2C3D4E5")!,
                 scope: .unversioned)),
         .destroyKey(publicKeyHash: octets(32, from: 51)),
     ]

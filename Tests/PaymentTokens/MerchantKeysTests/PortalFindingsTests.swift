@@ -12,9 +12,11 @@ import TokenForge
     private static let merchant = "merchant.com.example"
 
     private func entry(
-        _ merchant: ForgedMerchant, _ id: String = "C1", type: String = "APPLE_PAY", isActivated: Bool = true
+        _ forged: ForgedMerchant, _ id: String = "C1", type: String = "APPLE_PAY", isActivated: Bool? = true,
+        of merchant: String = merchant
     ) -> PortalList.Entry {
-        PortalList.Entry(identifier: id, type: type, isActivated: isActivated, content: merchant.certificate)
+        PortalList.Entry(
+            identifier: id, type: type, isActivated: isActivated, of: merchant, content: forged.certificate)
     }
 
     private func forged(
@@ -41,6 +43,22 @@ import TokenForge
     ) -> [PortalFinding.Kind] {
         PortalList(appleId: appleId, entries: entries, readAt: now).findings(for: Self.merchant, keys: keys, now: now)
             .map(\.kind)
+    }
+
+    private struct Severity: Equatable {
+        let kind: PortalFinding.Kind
+        let severity: PortalFinding.Severity
+
+        init(_ kind: PortalFinding.Kind, _ severity: PortalFinding.Severity) {
+            (self.kind, self.severity) = (kind, severity)
+        }
+    }
+
+    private func severities(_ entries: [PortalList.Entry], _ keys: [KeyEntry]) -> [Severity] {
+        PortalList(appleId: "A1", entries: entries, readAt: Date()).findings(
+            for: Self.merchant, keys: keys, now: Date()
+        )
+        .map { Severity($0.kind, $0.severity) }
     }
 
     @Test("finds nothing where wallets use the certificate of the key that is active here")
@@ -71,7 +89,6 @@ import TokenForge
         let type = "APPLE_PAY_MERCHANT_IDENTITY"
         let key = key(identity, use: .identity)
         #expect(kinds([entry(identity, type: type, isActivated: false)], [key]) == [])
-        #expect(kinds([], [key]) == [.activeHereOnly])
         #expect(
             kinds(
                 [entry(identity, type: type, isActivated: false), entry(other, "C2", type: type, isActivated: false)],
@@ -80,6 +97,47 @@ import TokenForge
         let listed = [entry(identity, type: type, isActivated: false)]
         #expect(kinds(listed, [key], now: end - 20 * 86_400) == [.endsIn30Days])
         #expect(kinds(listed, [self.key(identity, .deactivated, use: .identity)], now: end - 20 * 86_400) == [])
+    }
+
+    @Test("finds an identity key that Apple does not list, which is critical if it lists none of the merchant's")
+    func identitiesNotListed() throws {
+        let (listed, removed) = (
+            try forged(.rsa2048, kind: .merchantIdentity), try forged(.rsa2048, kind: .merchantIdentity)
+        )
+        let keys = [key(listed, use: .identity), key(removed, use: .identity)]
+        let entry = entry(listed, type: "APPLE_PAY_MERCHANT_IDENTITY", isActivated: nil)
+        #expect(severities([entry], keys) == [.init(.identityNotListed, .warning)])
+        #expect(
+            severities([], keys) == [.init(.identityNotListed, .critical), .init(.identityNotListed, .critical)])
+        #expect(severities([], [key(removed, .deactivated, use: .identity)]) == [])
+    }
+
+    @Test("finds a certificate of which Apple does not say if wallets use it, and never takes it as unused")
+    func unknownActivation() throws {
+        let merchant = try forged()
+        let listed = [entry(merchant, isActivated: nil)]
+        #expect(severities(listed, [key(merchant)]) == [.init(.activationUnknown, .warning)])
+        #expect(severities(listed, []) == [.init(.activationUnknown, .critical)])
+        #expect(severities(listed, [key(merchant, .suspended)]) == [.init(.activationUnknown, .critical)])
+        #expect(severities(listed, [key(merchant, .active, .missing)]) == [.init(.activationUnknown, .critical)])
+        let wrong = [entry(merchant, type: "APPLE_PAY_RSA", isActivated: nil)]
+        #expect(severities(wrong, [key(merchant, .suspended)]) == [.init(.wrongType, .critical)])
+    }
+
+    @Test("takes identifiers with and without `merchant.` as the same, and no others")
+    func prefixes() throws {
+        let merchant = try forged()
+        for name in ["merchant.com.example", "com.example"] {
+            for recorded in ["merchant.com.example", "com.example"] {
+                let found = PortalList(appleId: "A1", entries: [entry(merchant, of: name)], readAt: Date())
+                    .findings(for: name, keys: [key(merchant, of: recorded)], now: Date())
+                #expect(found == [], "\(name), \(recorded)")
+            }
+        }
+        for other in ["merchant.com.example.a", "merchant.merchant.com.example", "example", "om.example", ""] {
+            #expect(!MerchantIdentifier.areSame("merchant.com.example", other), "\(other)")
+            #expect(kinds([entry(merchant, of: other)], [key(merchant)]).contains(.wrongType), "\(other)")
+        }
     }
 
     @Test("compares with the ledger alone on a host that serves no payments")
@@ -142,7 +200,11 @@ import TokenForge
         #expect(
             kinds([entry(merchant), entry(merchant, "C2", isActivated: false)], [key(merchant)])
                 == [.oneKeyTwoCertificates])
-        #expect(kinds([entry(merchant, type: "APPLE_PAY_RSA")], [key(merchant)]) == [.wrongType])
+        // Wallets use the key of an activated certificate, whatever Apple calls it. So payments fail.
+        #expect(severities([entry(merchant, type: "APPLE_PAY_RSA")], [key(merchant)]) == [.init(.wrongType, .critical)])
+        #expect(
+            severities([entry(merchant, type: "APPLE_PAY_RSA", isActivated: false)], [key(merchant, .suspended)])
+                == [.init(.wrongType, .warning)])
         #expect(kinds([entry(try forged(.p256, "merchant.com.other"))], []) == [.wrongType])
         // Certificates of other kinds, such as those for distribution, are not a merchant's.
         #expect(kinds([entry(merchant), entry(merchant, "C3", type: "DISTRIBUTION")], [key(merchant)]) == [])

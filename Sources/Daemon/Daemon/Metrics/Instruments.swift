@@ -44,10 +44,24 @@ struct Instruments: Sendable {
     let portalFindings = Gauge(
         "paytokend_portal_findings",
         help: "Differences between Apple's last list of the merchant's certificates and the keys here.",
-        labels: ["merchant", "kind"])
+        labels: ["merchant", "kind", "severity"])
     let portalReadAgeSeconds = Gauge(
-        "paytokend_portal_read_age_seconds", help: "Time since Apple's list of the merchant's certificates was read.",
+        "paytokend_portal_read_age_seconds",
+        help: "Time since Apple's list of the merchant's certificates was read, or since it ought to be read.",
         labels: ["merchant"])
+    // The outbound program listens on nothing. The daemon shows what it reports, and that it still asks.
+    let portalRequests = Counter(
+        "paytokend_portal_requests_total", help: "Requests to Apple's API that were reported, by outcome.",
+        labels: ["outcome"])
+    let portalRequestsRemaining = Gauge(
+        "paytokend_portal_requests_remaining",
+        help: "Requests that Apple still permits within an hour, as its last answer says; absent if it does not say.")
+    let portalAnswerAgeSeconds = Gauge(
+        "paytokend_portal_answer_age_seconds",
+        help: "Time since Apple's API last answered with a list, or since the start.")
+    let portalWorkAgeSeconds = Gauge(
+        "paytokend_portal_work_age_seconds",
+        help: "Time since paytoken-outbound last asked for work, or since the start.")
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], maximumSeries: maximumSeriesOfKeys)
@@ -124,7 +138,7 @@ struct Instruments: Sendable {
             })
     }
 
-    /// Creates the time series that alerts use, with the value 0 at the daemon's start. Prometheus' `increase` ignores
+    /// Creates the time series that alerts use, with the value 0 at the daemon's start, and hides a value that is unknown. Prometheus' `increase` ignores
     /// a series' first value, so it would otherwise miss the first crash or replay.
     func begin(hsmTokens: [String]) {
         for hsmToken in hsmTokens {
@@ -135,6 +149,7 @@ struct Instruments: Sendable {
         for outcome in ["ok", "repeat"] + RefusalCode.allCases.map(\.rawValue) {
             requests.increment(["/v1/decrypt", outcome], by: 0)
         }
+        portalRequestsRemaining.show(nil)
     }
 
     /// Counts a refusal that is due to the payment token itself or to the key's state. Refusals that a retry may avoid are

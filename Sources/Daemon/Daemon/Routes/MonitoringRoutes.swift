@@ -50,7 +50,7 @@ struct MonitoringRoutes: Sendable {
     /// Returns the metrics in Prometheus' text format. Values that change without an event are read at each scrape.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
-        portal.show(on: instruments)
+        portal.show()
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
         showMemory()

@@ -16,6 +16,10 @@ struct PortalRoutes: Sendable {
     /// The access rules in force.
     let access: @Sendable () -> AccessPolicy
     let clock: WallClock
+    let instruments: Instruments
+    /// The time since the outbound program last asked for work, and since Apple last answered with a list.
+    let asked = Stopwatch()
+    let answered = Stopwatch()
 
     /// The path at which the outbound program asks for work every second, so its requests are logged as routine.
     static let workPath = "/v1/portal/work"
@@ -26,14 +30,14 @@ struct PortalRoutes: Sendable {
     /// is.
     func check(_ request: EndpointRequest) throws(Refusal) -> EndpointAnswer {
         let body = try PortalCheckRequest(parsing: request.body)
-        let merchant = try Self.merchant(body.merchantIdentifier)
+        let merchant = try merchant(body.merchantIdentifier)
         _ = try requiredSigner()
-        return try .json(answer(reads.request(merchant, now: clock.now()), of: merchant))
+        return try .json(answer(reads.request(merchant), of: merchant))
     }
 
     /// Handles `GET /v1/portal/certificates`.
     func certificates(_ request: EndpointRequest) throws(Refusal) -> EndpointAnswer {
-        let merchant = try Self.merchant(request.query["merchantIdentifier"])
+        let merchant = try merchant(request.query["merchantIdentifier"])
         guard let read = reads.read(of: merchant) else {
             throw Refusal(
                 .notFound, "Apple's list for this merchant was not requested since the daemon started.",
@@ -46,18 +50,18 @@ struct PortalRoutes: Sendable {
         var answer = PortalCheckAnswer(merchantIdentifier: merchant.text, requestedAt: read.requestedAt)
         switch read.phase {
         case .findingMerchant, .listingCertificates: break
-        case .failed(let reason, _): answer.fault = reason
+        case .failed(let reason): answer.fault = reason
         case .done(let list):
             answer.readAt = list.readAt
             answer.appleId = list.appleId
             answer.certificates = list.entries.map { entry in
                 PortalCheckAnswer.Certificate(
                     certificateId: entry.identifier, type: entry.type, activated: entry.isActivated,
-                    publicKeyHash: entry.certificate?.publicKeyHash.base64, notAfter: entry.certificate?.notAfter)
+                    publicKeyHash: entry.publicKeyHash?.base64, notAfter: entry.notAfter)
             }
-            answer.findings = findings(in: list, for: merchant.text, keys: keys.entries).map { finding in
+            answer.findings = (findings(of: merchant, circumstances) ?? []).map { finding in
                 PortalCheckAnswer.Finding(
-                    kind: finding.kind.rawValue, severity: finding.kind.severity.rawValue,
+                    kind: finding.kind.rawValue, severity: finding.severity.rawValue,
                     certificateId: finding.certificateId, publicKeyHash: finding.publicKeyHash?.base64,
                     text: finding.text)
             }
@@ -65,29 +69,55 @@ struct PortalRoutes: Sendable {
         return answer
     }
 
-    private func findings(in list: PortalList, for merchant: String, keys: [KeyEntry]) -> [PortalFinding] {
-        list.findings(for: merchant, keys: keys, servesPayments: access().permitsDecryption, now: clock.now())
+    private var circumstances: PortalReads.Circumstances {
+        .init(keys: keys.generation, servesPayments: access().permitsDecryption)
     }
 
-    /// Sets the metrics of the lists that were read since the process started.
-    func show(on instruments: Instruments) {
-        let lists = reads.lists
-        let keysOfMerchants = lists.isEmpty ? [:] : Dictionary(grouping: keys.entries, by: \.merchantIdentifier)
-        let now = clock.now()
+    /// - Parameter keysOfMerchant: the keys of the merchant, called only for a comparison; nil to search for them.
+    private func findings(
+        of merchant: PortalName, _ circumstances: PortalReads.Circumstances, keysOfMerchant: (() -> [KeyEntry])? = nil
+    ) -> [PortalFinding]? {
+        reads.findings(of: merchant, in: circumstances) { list in
+            let own =
+                keysOfMerchant?()
+                ?? keys.entries.filter { MerchantIdentifier.areSame($0.merchantIdentifier, merchant.text) }
+            // A certificate's key may be recorded for another merchant. All keys would be too many for each list.
+            let others = list.entries.compactMap { $0.publicKeyHash.flatMap(keys.entry) }
+                .filter { !MerchantIdentifier.areSame($0.merchantIdentifier, merchant.text) }
+            return list.findings(
+                for: merchant.text, keys: own + others, servesPayments: circumstances.servesPayments, now: clock.now())
+        }
+    }
+
+    /// Sets the metrics of Apple's lists, and of the requests to Apple. Each merchant that has a processing or identity
+    /// key here has them, and no other: a person may request the list of any name.
+    func show() {
+        instruments.portalWorkAgeSeconds.show(signer.map { _ in asked.elapsed.inSeconds })
+        instruments.portalAnswerAgeSeconds.show(signer.map { _ in answered.elapsed.inSeconds })
+        guard signer != nil else { return }
+        // The generation is read before the keys, so that a change in between leads to another comparison.
+        let circumstances = self.circumstances
+        let entries = keys.entries
+        let expected = Set(
+            entries.filter { $0.use != .service && $0.condition != .external && $0.state != .destroyed }
+                .map(\.merchantIdentifier))
         instruments.portalReadAgeSeconds.replaceAll(
-            lists.map { merchant, list in ([merchant.text], max(0, now.timeIntervalSince(list.readAt))) })
-        instruments.portalFindings.replaceAll(
-            lists.flatMap { (merchant, list) -> [(labels: [2 of String], value: Double)] in
-                // A certificate's key may be recorded for another merchant. All keys would be too many for each list.
-                let listed = list.entries.compactMap { $0.certificate.flatMap { keys.entry($0.publicKeyHash) } }
-                let found = findings(
-                    in: list, for: merchant.text,
-                    keys: keysOfMerchants[merchant.text, default: []]
-                        + listed.filter { $0.merchantIdentifier != merchant.text })
-                return Dictionary(grouping: found, by: \.kind).map { kind, found in
-                    ([merchant.text, kind.rawValue], Double(found.count))
-                }
-            })
+            reads.ages(of: expected).map { merchant, age in ([merchant], age.inSeconds) })
+        var byMerchant: [Substring: [KeyEntry]]?
+        func own(_ merchant: PortalName) -> [KeyEntry] {
+            let grouped =
+                byMerchant ?? Dictionary(grouping: entries) { MerchantIdentifier.short($0.merchantIdentifier) }
+            byMerchant = grouped
+            return grouped[MerchantIdentifier.short(merchant.text)] ?? []
+        }
+        var series: [(labels: [3 of String], value: Double)] = []
+        for merchant in expected.compactMap(PortalName.init) {
+            let found = findings(of: merchant, circumstances) { own(merchant) } ?? []
+            for (labels, same) in Dictionary(grouping: found, by: { [$0.kind.rawValue, $0.severity.rawValue] }) {
+                series.append(([merchant.text, labels[0], labels[1]], Double(same.count)))
+            }
+        }
+        instruments.portalFindings.replaceAll(series)
     }
 
     // MARK: The outbound program
@@ -96,18 +126,19 @@ struct PortalRoutes: Sendable {
     func work(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         _ = try EmptyRequest(parsing: request.body)
         let signer = try requiredSigner()
-        guard let work = reads.next(now: clock.now()) else { return try .json(PortalWorkAnswer(work: nil)) }
+        asked.restart()
+        guard let work = reads.next() else { return try .json(PortalWorkAnswer(work: nil)) }
         let token: String
         do {
             token = try await signer.sign(work, for: request.knownCaller(), draft: request.draft)
         } catch {
-            reads.fail(work, "The JSON Web Token was not signed: \(error.message)", now: clock.now())
+            reads.fail(work, "The JSON Web Token was not signed: \(error.message)")
             throw error
         }
         return try .json(
             PortalWorkAnswer(
                 work: PortalWork(
-                    id: work.id, kind: work.request.kind.name, name: work.request.name.text, jwt: token,
+                    id: work.id, kind: work.request.kind.name, name: work.request.name, jwt: token,
                     deadline: work.deadline)))
     }
 
@@ -115,7 +146,10 @@ struct PortalRoutes: Sendable {
     func report(_ request: EndpointRequest) throws(Refusal) -> EndpointAnswer {
         let report = try PortalReport(parsing: request.body)
         _ = try requiredSigner()
-        try reads.take(report, of: request.pathArguments[0], now: clock.now())
+        try reads.take(report, of: request.pathArguments[0])
+        instruments.portalRequests.increment([report.outcome])
+        instruments.portalRequestsRemaining.show(report.requestsRemaining.map(Double.init))
+        if report.status == 200 { answered.restart() }
         return try .json(PortalReportAnswer())
     }
 
@@ -128,13 +162,33 @@ struct PortalRoutes: Sendable {
         return signer
     }
 
-    private static func merchant(_ text: String?) throws(Refusal) -> PortalName {
+    /// Returns the merchant identifier as the ledger has it, with or without `merchant.`; otherwise as the caller wrote
+    /// it. So one merchant has one list.
+    private func merchant(_ text: String?) throws(Refusal) -> PortalName {
         guard let text, let name = PortalName(text) else {
             throw Refusal(
                 .malformedRequest,
                 "merchantIdentifier must have 1 to 255 letters, digits, full stops and hyphens, as Apple's have.",
                 details: "merchantIdentifier")
         }
-        return name
+        let known = keys.entries.lazy.filter { $0.use != .service }.map(\.merchantIdentifier)
+        guard !known.contains(text), let same = known.first(where: { MerchantIdentifier.areSame($0, text) }) else {
+            return name
+        }
+        return PortalName(same) ?? name
+    }
+}
+
+extension PortalReport {
+    /// The label `outcome` of the request's metric, of a closed set.
+    fileprivate var outcome: String {
+        switch status {
+        case nil: fault == "answer_not_understood" ? "not_understood" : "no_answer"
+        case 200: "ok"
+        case 401: "unauthorized"
+        case 403: "forbidden"
+        case 429: "rate_limited"
+        default: "other_status"
+        }
     }
 }

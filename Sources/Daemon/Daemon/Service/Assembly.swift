@@ -166,9 +166,9 @@ struct Assembly: Sendable {
         let reload = ConfigurationReload(live: live, lifeRecords: lifeRecords, hsmTokens: hsmTokens)
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let portal = PortalRoutes(
-            reads: PortalReads(),
+            reads: PortalReads(clock: clock),
             signer: configuration.renewal.map { JWTSigner(signatures: signatures, renewal: $0) }, keys: index,
-            access: { [policies = live.policies] in policies.current.access }, clock: clock)
+            access: { [policies = live.policies] in policies.current.access }, clock: clock, instruments: instruments)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: TLSSigner(signatures: signatures, opening: opening)),

@@ -16,15 +16,14 @@ extension OpenToken {
         guard let key = PortalKeyName(issuer: opening.portalIssuer, keyId: opening.portalKeyId) else {
             throw WorkerFailure(.importRefused, "The configuration names no key of Apple's API.")
         }
-        guard let name = PortalName(request.name) else {
+        guard let permitted = PortalRequest(request.kind, of: request.name) else {
             throw WorkerFailure(
-                .importRefused, "A service key signs tokens for known requests only; the name has other characters.")
+                .importRefused, "A service key signs tokens for known requests only; the name has another form.")
         }
-        let portalRequest = PortalRequest(request.kind, of: name)
         return try sign(with: request.publicKeyHash, for: .service, in: &session, &deadline) {
             (entry, session) throws(CallError) in
             // Each attempt has the present times, since a busy HSM token may take seconds.
-            let token = JSONWebToken(key, for: portalRequest, scope: request.scope, now: time(nil))
+            let token = JSONWebToken(key, for: permitted, scope: request.scope, now: time(nil))
             return try JWTSignatures.sign(token.signingInput, with: entry, in: &session).map(token.signed)
         }
     }

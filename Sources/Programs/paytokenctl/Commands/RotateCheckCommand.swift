@@ -13,16 +13,18 @@ struct RotateCheckCommand: AsyncParsableCommand {
             Reads the list through Apple's App Store Connect API, with the service key in the HSM token; \
             paytoken-outbound makes the requests. It finds certificates that wallets use and whose keys are unknown or \
             not active here, so that payments fail now; certificates of unknown keys that wallets do not use; keys \
-            that are active here only; ends within 60, 30 and 15 days; two certificates of one key; and certificates \
-            of a wrong type. It changes nothing here or at Apple, and needs the role audit.
+            that are active here only; ends within 60, 30 and 15 days; two certificates of one key; certificates of \
+            a wrong type; and certificates of which Apple does not say if wallets use them. It changes nothing here or \
+            at Apple, and needs the role audit.
 
-            --all checks every merchant that has a key here that is not destroyed.
+            --all checks every merchant that has a key here that is not destroyed. If a merchant's list cannot be \
+            read, the others are still compared. The timer paytokend-rotate-check.timer does this each day.
 
               paytokenctl rotate check merchant.com.example
               paytokenctl rotate check --all --output json | jq '.[].findings[].kind'
 
-            Exit status: 0 nothing found; 1 findings; 75 no findings, and a list of Apple was not read: try again \
-            later. This was never tried against Apple's API, only against a simulator of its published specification.
+            Exit status: 0 nothing found; 1 findings, also if other lists were not read; 75 no findings, and a list of \
+            Apple was not read: try again later. This was never tried against Apple's API, only against a simulator of its published specification.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -49,17 +51,29 @@ struct RotateCheckCommand: AsyncParsableCommand {
         let connection = socket.connection
         let merchants = if let merchant { [merchant] } else { try await Self.merchants(connection) }
         // All reads are requested first. The outbound program then makes one after another without a pause.
-        for merchant in merchants { _ = try await Self.request(merchant, connection) }
+        var failures: [String: CommandFailure] = [:]
+        for merchant in merchants {
+            failures[merchant] = try await failure { _ = try await Self.request(merchant, connection) }
+        }
         var (read, unread, hasFindings): ([JSONValue], [String], Bool) = ([], [], false)
         var text: [String] = []
+        var ends = ContinuousClock.now + Self.longestRead
         for merchant in merchants {
-            let (answer, bytes) = try await Self.answer(for: merchant, connection)
+            var found: (answer: PortalCheckAnswer, bytes: [UInt8])?
+            if failures[merchant] == nil {
+                failures[merchant] = try await failure {
+                    found = try await Self.answer(for: merchant, connection, before: ends)
+                }
+            }
+            let (answer, bytes) = try found ?? Self.unread(merchant, failures[merchant])
             read.append(try JSONValue(parsing: bytes))
             if answer.readAt == nil {
                 unread.append("\(merchant): \(answer.fault ?? Self.lateRead)")
             } else {
                 text.append(Self.text(answer))
             }
+            // The next read gets its time only if the program that makes the reads has just ended this one.
+            if answer.readAt != nil || answer.fault != nil { ends = ContinuousClock.now + Self.longestRead }
             hasFindings = hasFindings || !answer.findings.isEmpty
         }
         try format.show(JSONValue.array(read).compact, text.joined(separator: "\n"))
@@ -69,6 +83,26 @@ struct RotateCheckCommand: AsyncParsableCommand {
             for line in [message] + unread { Console.error(line) }
         }
         if hasFindings { throw CommandFailure(.no, nil) }
+    }
+
+    /// Returns the failure of a step for one of several merchants, so that the others are still compared. If a merchant
+    /// was named, the failure is the command's.
+    private func failure(of step: () async throws -> Void) async throws -> CommandFailure? {
+        do {
+            try await step()
+            return nil
+        } catch let ending as any CommandEnding where all {
+            return ending.failure
+        }
+    }
+
+    /// The answer for a merchant whose list was not read.
+    private static func unread(
+        _ merchant: String, _ failure: CommandFailure?
+    ) throws -> (answer: PortalCheckAnswer, bytes: [UInt8]) {
+        let answer = PortalCheckAnswer(
+            merchantIdentifier: merchant, requestedAt: Date(), fault: failure?.message ?? "unknown")
+        return (answer, try JSONCoding.encode(answer))
     }
 
     private static let lateRead = "not in time. Does paytoken-outbound run on the daemon's host?"
@@ -95,9 +129,8 @@ struct RotateCheckCommand: AsyncParsableCommand {
 
     /// Waits for the end of a read. The result has neither `readAt` nor `fault` if the read takes too long.
     private static func answer(
-        for merchant: String, _ connection: DaemonConnection
+        for merchant: String, _ connection: DaemonConnection, before ends: ContinuousClock.Instant
     ) async throws -> (answer: PortalCheckAnswer, bytes: [UInt8]) {
-        let ends = ContinuousClock.now + longestRead
         while true {
             let last = try await connection.send(
                 .get("/v1/portal/certificates?merchantIdentifier=\(PercentEncoding.encoded(merchant))"),
@@ -117,7 +150,8 @@ struct RotateCheckCommand: AsyncParsableCommand {
             var table = Table(columns: ["CERTIFICATE", "TYPE", "ACTIVATED", "EXPIRES", "PUBLICKEYHASH"])
             for certificate in answer.certificates {
                 table.add([
-                    certificate.certificateId, certificate.type, certificate.activated ? "yes" : "no",
+                    certificate.certificateId, certificate.type,
+                    certificate.activated.map { $0 ? "yes" : "no" } ?? "unknown",
                     certificate.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
                     certificate.publicKeyHash ?? "-",
                 ])

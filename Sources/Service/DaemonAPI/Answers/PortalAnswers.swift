@@ -37,13 +37,13 @@ public struct PortalCheckAnswer: Codable, Sendable, Equatable {
         public var certificateId: String
         /// Apple's `certificateType`, such as `APPLE_PAY`.
         public var type: String
-        /// True if wallets use the certificate.
-        public var activated: Bool
+        /// True if wallets use the certificate; absent if Apple does not say.
+        public var activated: Bool?
         /// Base64 of 32 bytes; absent if the certificate cannot be read.
         public var publicKeyHash: String?
         public var notAfter: Date?
 
-        public init(certificateId: String, type: String, activated: Bool, publicKeyHash: String?, notAfter: Date?) {
+        public init(certificateId: String, type: String, activated: Bool?, publicKeyHash: String?, notAfter: Date?) {
             self.certificateId = certificateId
             self.type = type
             self.activated = activated

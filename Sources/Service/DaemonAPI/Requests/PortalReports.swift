@@ -28,11 +28,12 @@ public struct PortalReport: StrictRequest {
         public var id: String
         /// Apple's `certificateType`.
         public var type: String
-        public var activated: Bool
+        /// Apple's `activated`; absent if Apple's answer does not have it, which does not mean false.
+        public var activated: Bool?
         /// Base64 of the certificate's DER, `certificateContent`.
         public var content: String
 
-        public init(id: String, type: String, activated: Bool, content: String) {
+        public init(id: String, type: String, activated: Bool?, content: String) {
             self.id = id
             self.type = type
             self.activated = activated
@@ -52,31 +53,43 @@ public struct PortalReport: StrictRequest {
     public var certificates: [Certificate]?
     /// The reason why there is no answer, or why it could not be read: a word such as `not_connected`.
     public var fault: String?
+    /// The number of requests that Apple still permits within an hour, from `X-Rate-Limit`; absent if it does not say.
+    public var requestsRemaining: Int?
 
     /// The largest number of merchant identifiers or certificates: the API's own limit of one answer.
     public static let maximumElements = 200
 
     public init(
         status: Int? = nil, code: String? = nil, merchants: [Merchant] = [], certificates: [Certificate] = [],
-        fault: String? = nil
+        fault: String? = nil, requestsRemaining: Int? = nil
     ) {
         self.status = status
         self.code = code
         self.merchants = merchants.isEmpty ? nil : merchants
         self.certificates = certificates.isEmpty ? nil : certificates
         self.fault = fault
+        self.requestsRemaining = requestsRemaining
     }
 
-    public enum CodingKeys: CodingKey, CaseIterable { case status, code, merchants, certificates, fault }
+    public enum CodingKeys: CodingKey, CaseIterable {
+        case status, code, merchants, certificates, fault, requestsRemaining
+    }
 
     public func validate() throws(Refusal) {
         guard (status == nil) != (fault == nil), status.map({ (100...599).contains($0) }) ?? true else {
             throw Refusal(.malformedRequest, "The report needs either status, 100 to 599, or fault.", details: "status")
         }
-        for text in [code, fault].compactMap(\.self) {
+        let listed = (certificates ?? []).flatMap { [$0.id, $0.type] }
+        for text in [code, fault].compactMap(\.self) + listed {
             guard (1...100).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                throw Refusal(.malformedRequest, "code and fault have 1 to 100 printable characters.", details: "code")
+                throw Refusal(
+                    .malformedRequest,
+                    "code, fault, and a certificate's id and type have 1 to 100 printable characters.", details: "code")
             }
+        }
+        guard requestsRemaining.map({ (0...1_000_000).contains($0) }) ?? true else {
+            throw Refusal(
+                .malformedRequest, "requestsRemaining is 0 to 1,000,000.", details: "requestsRemaining")
         }
     }
 }

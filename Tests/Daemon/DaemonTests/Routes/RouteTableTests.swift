@@ -50,6 +50,13 @@ struct RouteTableTests {
         return (refusal["code"]?.stringValue, refusal["details"]?.stringValue)
     }
 
+    @Test("gives JSON Web Tokens for Apple's API to the role portal-read only, and on the payments socket only")
+    func portalWork() {
+        let work = endpoints.filter { $0.path.hasPrefix(PortalRoutes.workPath) }
+        #expect(work.count == 2)
+        #expect(work.allSatisfy { $0.access.role == .portalRead && $0.access.sockets == [.payments] })
+    }
+
     @Test("refuses an unknown parameter on every path")
     func unknownParameters() async throws {
         #expect(endpoints.count > 20)
