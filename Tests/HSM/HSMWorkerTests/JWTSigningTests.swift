@@ -18,7 +18,7 @@ import WorkerProtocol
         _ hsmToken: any WorkersToken, isConfigured: Bool = true, callTimeout: UInt32 = 10_000
     ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
         let worker = try WorkerUnderTest(hsmToken)
-        let description = try await worker.open(hsmToken) { opening in
+        let description = try await worker.open(hsmToken, sessions: 1) { opening in
             opening.callTimeout = callTimeout
             guard isConfigured else { return }
             (opening.portalIssuer, opening.portalKeyId) = Self.names
@@ -102,6 +102,10 @@ import WorkerProtocol
         let key = P256.Signing.PrivateKey()
         #expect(try await worker.importServiceKey(key, description) == .done)
         let request = try Self.request(Self.hash(key))
+        // The second attempt fails at C_SignInit, since the first one left a signature unfinished.
+        try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
+        let oneKey = try await worker.call(.signJWT(request))
+        #expect(oneKey.failureKind == .overloaded && oneKey.failureMessage.contains("signs with others"), "\(oneKey)")
         try hsmToken.play("fault C_SignInit always return=0x31")
         let busy = try await worker.call(.signJWT(request))
         #expect(busy.failureKind == .overloaded && busy.failureMessage.contains("busy"), "\(busy)")
@@ -113,10 +117,6 @@ import WorkerProtocol
         let wrong = try await worker.call(.signJWT(request))
         #expect(wrong.failureKind == .hsmTokenUnavailable, "\(wrong)")
         #expect(wrong.failureMessage.contains("does not verify"), "\(wrong)")
-        // The second attempt fails at C_SignInit, since the first one left a signature unfinished.
-        try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
-        let oneKey = try await worker.call(.signJWT(request))
-        #expect(oneKey.failureKind == .overloaded && oneKey.failureMessage.contains("signs with others"), "\(oneKey)")
         try hsmToken.play()
         _ = try verified(try await worker.call(.signJWT(request)), key)
     }

@@ -66,7 +66,7 @@ struct NodesVerifierTests {
     }
 
     /// Signers for the records of two nodes. Node a has 20 records, some of which name node b's keys. Node b has 40
-    /// records, and a second key seals records 21 to 40.
+    /// records. Record 20 announces a second key, which seals records 21 to 40.
     private struct Ground {
         let a: CheckpointSigner
         let b: CheckpointSigner
@@ -102,7 +102,11 @@ struct NodesVerifierTests {
             var head = ChainHead(node: nodeB)
             var lines: [[UInt8]] = []
             for sequence in 1...40 {
-                lines.append(head.append(SyntheticChain.record(sequence)).bytes)
+                var record = SyntheticChain.record(sequence)
+                if sequence == 20 {
+                    record.event = .auditKeyPrepare(from: first.publicKey.keyId, to: second.publicKey.keyId)
+                }
+                lines.append(head.append(record).bytes)
                 let signer = sequence <= 20 ? first : second
                 if sequence % 10 == 0 { lines.append(try await signer.checkpoint(head).line) }
             }
