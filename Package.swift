@@ -16,9 +16,11 @@ let isFuzzing = Context.environment["PAYTOKEND_FUZZING"] != nil
 let fuzzed: [SwiftSetting] = [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])]
 let fuzzedC: [CSetting] = [.unsafeFlags(["-fsanitize=fuzzer-no-link"])]
 
-/// `thread` in the build of scripts/sanitize, which sets the variable.
+/// `thread` or `address` in the builds of scripts/sanitize, which sets the variable.
 let sanitizer = Context.environment["PAYTOKEND_SANITIZER"]
-/// The options of the sanitizer's runtime, which only that build has. Locks links them, and so all programs do.
+/// The Swift compiler refuses UndefinedBehaviorSanitizer on Linux. AddressSanitizer's runtime contains that of clang's checks.
+let undefined: [CSetting] = [.unsafeFlags(["-fsanitize=undefined"])]
+/// The options of the sanitizer's runtime, which only those builds have. Locks links them, and so all programs do.
 let sanitizerOptions: [Target] =
     sanitizer == nil
     ? []
@@ -71,8 +73,8 @@ func folder(_ path: String, _ targets: [Target]) -> [Target] {
         if !languageC.contains(target.name) {
             target.swiftSettings = house + (isFuzzing && path.hasPrefix("Sources/") ? fuzzed : [])
             if sanitizer == "thread" { target.swiftSettings?.append(.define("THREAD_SANITIZER")) }
-        } else if isFuzzing, path.hasPrefix("Sources/"), target.type == .regular {
-            target.cSettings = fuzzedC
+        } else if path.hasPrefix("Sources/"), target.type == .regular {
+            target.cSettings = (isFuzzing ? fuzzedC : []) + (sanitizer == "address" ? undefined : [])
         }
     }
     return targets
