@@ -138,8 +138,9 @@ struct Instruments: Sendable {
             })
     }
 
-    /// Creates the time series that alerts use, with the value 0 at the daemon's start, and hides a value that is unknown. Prometheus' `increase` ignores
-    /// a series' first value, so it would otherwise miss the first crash or replay.
+    /// Creates the time series that alerts use, with the value 0 at the daemon's start, and hides a value that is
+    /// unknown. Prometheus' `increase` ignores a series' first value, so it would otherwise miss the first crash or
+    /// replay.
     func begin(hsmTokens: [String]) {
         for hsmToken in hsmTokens {
             for reason in WorkerEvents.RestartReason.allCases {

@@ -84,7 +84,7 @@ final class PortalReads: Sendable {
         var byteCount = 0
         /// The form of the scope that the API has accepted, or that is tried now.
         var scope = TokenScope.versioned
-        /// Since when each merchant ought to be read, by merchant identifier.
+        /// The time from which each merchant ought to be read, by merchant identifier.
         var expected: [String: ContinuousClock.Instant] = [:]
     }
 

@@ -103,7 +103,7 @@ public struct ReportPage {
         ])
     }
 
-    /// What the page has not one by one, because there is more of it than the limits in the article ReportFigures.
+    /// The lists that the page shortens, because they are longer than the limits in the article ReportFigures.
     private func facts(omitted findings: Int) -> [JSONValue]? {
         let (system, acts) = (builder.system, builder.acts)
         let counts = [
