@@ -391,7 +391,8 @@ let folders: [[Target]] = [
         [
             /// Plays Apple and the Secure Element; shares no code with what it tests.
             .target(
-                name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1]),
+                name: "TokenForge",
+                dependencies: [crypto, cryptoExtras, x509, asn1] + sanitizerOptions.map { .byName(name: $0.name) }),
             /// Plays a payment processor, and keeps a durable log of all submissions.
             .target(
                 name: "ProcessorSimulator",

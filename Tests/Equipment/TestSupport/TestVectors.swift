@@ -121,7 +121,11 @@ extension Fixtures {
 /// Published test vectors: Wycheproof's JSON files in the checkout of swift-crypto, and NIST's in
 /// `Tests/Equipment/PublishedVectors`.
 public enum PublishedVectors {
-    private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
+    /// The checkout of the running build, whose directory for products is two below the build's own.
+    private static let swiftCryptoTests = Result {
+        URL(filePath: try Program.built("paytokend-hsm")).resolvingSymlinksInPath()
+            .appending(path: "../../../checkouts/swift-crypto/Tests").standardized
+    }
 
     /// A Wycheproof file with signatures.
     public struct Signatures: Decodable, Sendable {
@@ -155,7 +159,7 @@ public enum PublishedVectors {
     /// Reads a Wycheproof file by its name, such as `ecdh_secp256r1_test.json`.
     public static func wycheproof(_ name: String) throws -> Data {
         for folder in ["Test Vectors", "CryptoExtrasVectors"] {
-            let file = swiftCryptoTests.appending(path: folder).appending(component: name)
+            let file = try swiftCryptoTests.get().appending(path: folder).appending(component: name)
             if FileManager.default.fileExists(atPath: file.path) { return try Data(contentsOf: file) }
         }
         throw CocoaError(.fileNoSuchFile, userInfo: [NSFilePathErrorKey: name])

@@ -38,7 +38,10 @@ struct SecretBytesTests {
         // The flags' names are from Linux's Documentation/filesystems/proc.rst.
         #expect(found.contains("dd"), "not left out of dumps")
         #expect(found.contains("wf"), "not wiped on fork")
-        #expect(found.contains("lo") || SecretBytes.unlockedByteCount > 0, "neither locked nor counted as unlocked")
+        // The runtimes of scripts/sanitize report success for mlock(2) and do not lock.
+        if ProcessInfo.processInfo.environment["PAYTOKEND_SANITIZER"] == nil {
+            #expect(found.contains("lo") || SecretBytes.unlockedByteCount > 0, "neither locked nor counted as unlocked")
+        }
         withExtendedLifetime(bytes(secret)) {}
     }
 
