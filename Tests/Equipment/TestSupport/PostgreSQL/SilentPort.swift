@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOPosix
 
@@ -11,6 +12,7 @@ public final class SilentPort: Sendable {
     }
 
     public let port: Int
+    private let address: String
     private let channels: [any Channel]
 
     /// Occupies a port.
@@ -35,7 +37,31 @@ public final class SilentPort: Sendable {
                 try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: place).get())
         }
         self.port = port
+        self.address = address
         self.channels = channels
+    }
+
+    /// The number of connections that wait for the port, and of requests to connect to it that wait for an answer.
+    ///
+    /// No program accepts a connection, and closing it at the other end does not take it from the queue. So the number
+    /// grows with each attempt to connect to a port that ``Kind/accepts``, and during each attempt to one that
+    /// ``Kind/drops`` requests.
+    public var waiting: Int {
+        get throws {
+            // proc(5), /proc/net/tcp: sl, local address, remote address, state, tx_queue:rx_queue; hexadecimal numbers,
+            // and an address's bytes in the order of a little-endian machine. A listening socket (0A) has the length of
+            // its queue as rx_queue; 02 is SYN_SENT.
+            let bytes = address.split(separator: ".").compactMap { UInt8($0) }.reversed()
+            let place = bytes.map { String(format: "%02X", $0) }.joined() + String(format: ":%04X", port)
+            let file = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp"))
+            let text = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
+            return text.split(separator: "\n").dropFirst().reduce(0) { count, line in
+                let words = line.split(separator: " ")
+                let queue = words[4].split(separator: ":").last.flatMap { Int($0, radix: 16) } ?? 0
+                if words[3] == "0A", words[1] == place { return count + queue }
+                return words[3] == "02" && words[2] == place ? count + 1 : count
+            }
+        }
     }
 
     deinit {
