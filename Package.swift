@@ -147,13 +147,16 @@ let folders: [[Target]] = [
             .target(name: "KeyTypes"),
             /// The frames between the daemon and its workers.
             .target(name: "WorkerProtocol", dependencies: ["KeyTypes", "PortalRequests", "TLSHandshake"]),
+            /// Messages with which a key's private half proves itself: the worker's self-tests, the daemon's proofs.
+            .target(
+                name: "KeyTesting", dependencies: ["Encodings", "TLSHandshake", "WorkerProtocol", crypto, cryptoExtras]),
             /// The worker's operations on those frames: all that paytokend-hsm links.
             .target(
                 name: "HSMWorker",
                 dependencies: [
                     "Locks", "KeyTypes",
                     "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
-                    "PortalRequests", "TLSHandshake", "WorkerProtocol",
+                    "KeyTesting", "PortalRequests", "TLSHandshake", "WorkerProtocol",
                     crypto, cryptoExtras, asn1,
                 ]),
         ]),
@@ -294,7 +297,7 @@ let folders: [[Target]] = [
                 name: "Daemon",
                 dependencies: [
                     "Locks", "FairShares",
-                    "KeyTypes",
+                    "KeyTesting", "KeyTypes",
                     "DatabaseSettings",
                     "AccessControl", "CLinux", "Encodings", "PortalRequests", "ProductVersion", "SecretMemory",
                     "Refusals", "StrictJSON",
@@ -465,7 +468,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "HSMWorkerTests",
                 dependencies: [
-                    "Locks", "KeyTypes",
+                    "Locks", "KeyTesting", "KeyTypes",
                     "AuditChain", "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11",
                     "PortalRequests", "ProductVersion",
                     "SecretMemory",
@@ -564,13 +567,13 @@ let folders: [[Target]] = [
                 name: "DaemonTests",
                 dependencies: [
                     "Locks", "WorkerSupervision", "ServerProgram",
-                    "KeyTypes",
+                    "KeyTypes", "TLSHandshake",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
                     "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
                     "SQLiteLedger",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
-                    nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
+                    nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, cryptoExtras, grdb,
                 ]),
         ]),
     folder(

@@ -6,7 +6,7 @@ from report_tokens import HSMTokens
 from report_template import canonical
 
 LATE = ("deactivated", "stated deactivated")
-ACTS = ARRIVALS + OTHER_STEPS + ("approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
+ACTS = ARRIVALS + OTHER_STEPS + ("key_proof", "approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")

@@ -215,7 +215,13 @@ public enum OtherInfo {
     /// EC_v1: algorithm identifier 0x0D "id-aes256-GCM", PartyUInfo "Apple", PartyVInfo SHA-256 of the merchant
     /// identifier's UTF-8. 51 bytes, without the KDF's counter.
     public static func ecV1(merchantIdentifier: String) -> [UInt8] {
-        [0x0D] + "id-aes256-GCM".utf8 + "Apple".utf8 + SHA256.hash(data: Array(merchantIdentifier.utf8))
+        ecV1(merchantIdentifierHash: Array(SHA256.hash(data: Array(merchantIdentifier.utf8))))
+    }
+
+    /// - Parameter hash: SHA-256 of the merchant identifier's UTF-8, as Apple's extension of a merchant certificate has
+    ///   it: 32 bytes.
+    public static func ecV1(merchantIdentifierHash hash: [UInt8]) -> [UInt8] {
+        [0x0D] + "id-aes256-GCM".utf8 + "Apple".utf8 + hash
     }
 }
 

@@ -89,6 +89,7 @@ struct KeyCommand: ParsableCommand {
         commandName: "key", abstract: "The merchants' private keys.",
         subcommands: [
             KeyGenerateCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyShowCommand.self,
+            KeyProveCommand.self,
             KeySuspendCommand.self, KeyResumeCommand.self,
             KeyRetireCommand.self,
             KeyCompromiseCommand.self, KeyDestroyCommand.self, KeyAdoptCommand.self,

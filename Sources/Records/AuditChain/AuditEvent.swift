@@ -16,6 +16,9 @@ public enum AuditEvent: Sendable, Equatable {
     /// A JSON Web Token for Apple's API was signed, or its signature was requested. The record does not contain the
     /// token.
     case jwtSignature(JWTSignatureDetails)
+    /// The daemon had a key prove itself in the HSM token that the record names. `certificate` is the SHA-256, in DER,
+    /// of the certificate for which the message was encrypted; nil if the key has none yet.
+    case keyProof(certificate: AuditDigest?)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
     /// Refused requests of one uid within one minute, counted in one record instead of being recorded individually.
@@ -116,6 +119,7 @@ public enum AuditEvent: Sendable, Equatable {
         case verify
         case tlsSignature = "tls_signature"
         case jwtSignature = "jwt_signature"
+        case keyProof = "key_proof"
         case request
         case refusals
         case start
@@ -165,6 +169,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .verify, .verifyGooglePay: .verify
         case .tlsSignature: .tlsSignature
         case .jwtSignature: .jwtSignature
+        case .keyProof: .keyProof
         case .request: .request
         case .refusals: .refusals
         case .start: .start
@@ -210,13 +215,6 @@ public enum AuditEvent: Sendable, Equatable {
     }
 }
 
-extension AuditEvent.Name {
-    /// Returns true if the line is a record of this event, after parsing only the parts that the chain needs.
-    public func isEvent(ofRecord line: [UInt8]) -> Bool {
-        RecordFrame(line)?.isEvent(RecordFrame.EventMark(self)) ?? false
-    }
-}
-
 extension AuditEvent {
     /// The members specific to this event as a JSON object, equal to ``AuditEntry/details`` of its record unless the
     /// record has a trace or ``AuditRecord/hsmWasNotReached``.
@@ -239,6 +237,8 @@ extension AuditEvent {
             writer.member("access", details.access.rawValue)
             writer.member("request", details.request.text)
             writer.member("keyId", details.keyId.text)
+        case .keyProof(let certificate):
+            writer.member("certificateSha256", certificate?.hex)
         case .refusals(let summary):
             writer.member("since", summary.since.text)
             writer.member("count", summary.total)

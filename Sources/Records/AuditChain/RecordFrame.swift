@@ -144,3 +144,10 @@ struct LineScanner {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(character)
     }
 }
+
+extension AuditEvent.Name {
+    /// Returns true if the line is a record of this event, after parsing only the parts that the chain needs.
+    public func isEvent(ofRecord line: [UInt8]) -> Bool {
+        RecordFrame(line)?.isEvent(RecordFrame.EventMark(self)) ?? false
+    }
+}

@@ -132,7 +132,7 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 package enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
-    static let steps = [version1, version2, version3, version4, version5, version6, version7, version8]
+    static let steps = [version1, version2, version3, version4, version5, version6, version7, version8, version9]
 
     /// The current version, which rises with every change of a table.
     package static let version = steps.count
@@ -357,5 +357,12 @@ package enum SQLiteTables {
         CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
         WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok'
         """,
+    ]
+
+    private static let version9 = [
+        // Finds the proofs of a key. The index is partial, so that a release does not write it.
+        """
+        CREATE INDEX audit_record_by_proof ON audit_record (public_key_hash, time) WHERE event = 'key_proof'
+        """
     ]
 }

@@ -1,5 +1,6 @@
 import Encodings
 import Foundation
+import KeyTesting
 import KeyTypes
 import PKCS11
 import SecretMemory

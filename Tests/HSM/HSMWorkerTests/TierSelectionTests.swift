@@ -1,3 +1,4 @@
+import KeyTesting
 import PKCS11
 import TestSupport
 import Testing

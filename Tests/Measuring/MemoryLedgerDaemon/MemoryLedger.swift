@@ -134,6 +134,8 @@ final class MemoryLedger: SingleNodeLedger {
         }
     }
 
+    func proofs(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> [KeyProof] { [] }
+
     func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         state.withLock { state in
             state.claims.values.contains { $0.publicKeyHash == key && $0.at >= time }

@@ -121,6 +121,40 @@ struct LifecycleTranscripts {
         #expect(result.output.hasSuffix("Remark         A dry run: nothing has been changed.\n"), "\(result)")
     }
 
+    private static let proof = """
+        {"publicKeyHash":"\(Sample.hash)","merchantIdentifier":"merchant.com.example","certificateSha256":null,\
+        "proved":true,"items":[{"token":"primary","proved":true,"tier":"C","code":null,"message":null,\
+        "audit":{"node":"node-1","sequence":42}}],"withoutKey":[]}
+        """
+
+    @Test("shows the proofs of a key, names the HSM tokens without it, and fails if one does not prove it")
+    func proofs() async throws {
+        let failed =
+            #""proved":false,"items":[{"token":"second","proved":false,"tier":null,"code":"hsm_unavailable","#
+            + #""message":"The HSM token is away."},"#
+        for (answer, status, output, error) in [
+            (Self.proof, 0, "primary  yes     C     node-1 42\n", ""),
+            (
+                Self.proof.replacing(#""withoutKey":[]"#, with: #""withoutKey":["second","third"]"#), 0,
+                "primary  yes     C     node-1 42\n", "The key is not in: second, third.\n"
+            ),
+            (
+                Self.proof.replacing(#""proved":true,"items":["#, with: failed), 1,
+                "second   no      -     -          hsm_unavailable: The HSM token is away.\n",
+                "The key is not proved in every HSM token that shows it.\n"
+            ),
+        ] {
+            let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/proofs": .ok(answer)])
+            let result = try await Command.paytokenctl(["key", "prove", Self.short], socket: daemon.path)
+            #expect(result.status == Int32(status) && result.error == error, "\(result)")
+            #expect(
+                result.output.hasPrefix("TOKEN    PROVED  TIER  RECORD") && result.output.contains(output), "\(result)")
+            let bytes = try await Command.paytokenctl(
+                ["key", "prove", Self.short, "--output", "json"], socket: daemon.path)
+            #expect(bytes.output == answer + "\n", "\(bytes)")
+        }
+    }
+
     @Test("accepts a cut-off of retire as a duration from now")
     func cutOff() async throws {
         let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": .ok(Sample.key)])

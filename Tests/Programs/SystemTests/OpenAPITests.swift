@@ -164,7 +164,7 @@ import TokenForge
         }
     }
 
-    @Test("describes answers and refusals of key generation, certificate requests and rotations")
+    @Test("describes answers and refusals of key generation, certificate requests, proofs and rotations")
     func rotations() async throws {
         let harness = try await SharedDaemon.harness
         func post(_ target: String, _ path: String, _ body: String) async throws -> CurlAnswer {
@@ -181,6 +181,8 @@ import TokenForge
             #expect(try await post("/v1/keys/\(hex)/csr\(query)", "/v1/keys/{key}/csr", "{}").status == 200)
             #expect(try await post("/v1/rotations\(query)", "/v1/rotations", first).status == 200)
         }
+        let proofs = "/v1/keys/{key}/proofs"
+        #expect(try await post("/v1/keys/\(hex)/proofs", proofs, "{}").status == 200)
         try expectDescribed(try await harness.admin("/v1/rotations"), "/v1/rotations", "get")
         for merchant in ["merchant.com.example.openapi", "merchant.com.example.nobody"] {
             try expectDescribed(
@@ -194,6 +196,8 @@ import TokenForge
             ("/v1/rotations/merchant.com.example.openapi/finish", finish, "{\"force\":true}", 409),
             ("/v1/rotations/nobody/finish", finish, "{}", 422),
             ("/v1/keys/\(String(repeating: "0", count: 64))/csr", "/v1/keys/{key}/csr", "{}", 422),
+            ("/v1/keys/\(String(repeating: "0", count: 64))/proofs", proofs, "{}", 422),
+            ("/v1/keys/\(hex)/proofs?dry_run=true", proofs, "{}", 400),
         ] {
             let answer = try await post(target, path, body)
             #expect(answer.status == status, "\(target): \(answer)")

@@ -39,6 +39,8 @@ struct AuditEventTests {
                         access: .read, request: AuditText("GET /v1/merchantIds"), keyId: AuditText("2X9R4HXF34"))),
                 "jwt_signature", #","access":"read","request":"GET /v1/merchantIds","keyId":"2X9R4HXF34""#
             ),
+            (.keyProof(certificate: nil), "key_proof", ""),
+            (.keyProof(certificate: digest), "key_proof", #","certificateSha256":"\#(hex)""#),
             (.request, "request", ""),
             (
                 .refusals(RefusalSummary(since: time, counts: [.overloaded: 3, .forbidden: 12, .notFound: 0])!),

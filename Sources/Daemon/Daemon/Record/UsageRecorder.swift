@@ -41,7 +41,7 @@ struct UsageRecorder: AuditReadRecording {
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
             protection: facts.protection, hsmToken: facts.hsmToken,
             hsmWasNotReached: outcome.leavesUseOpen && !facts.mayHaveReachedHSM
-                && [.decrypt, .tlsSignature, .jwtSignature].contains(facts.event.name),
+                && [.decrypt, .tlsSignature, .jwtSignature, .keyProof].contains(facts.event.name),
             trace: facts.trace)
     }
 
@@ -351,10 +351,10 @@ final class AuditDraft: Sendable {
         state.withLock { $0.facts.merchant = AuditText(merchant) }
     }
 
-    func used(hsmToken: String, protection: ProtectionTier) {
+    func used(hsmToken: String, protection: ProtectionTier?) {
         state.withLock {
             $0.facts.hsmToken = AuditText(hsmToken)
-            $0.facts.protection = AuditProtection(protection)
+            $0.facts.protection = protection.map { AuditProtection($0) }
         }
     }
 

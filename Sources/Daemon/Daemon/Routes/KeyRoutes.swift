@@ -17,6 +17,7 @@ struct KeyRoutes: Sendable {
     /// The ledger, from which the nodes whose HSM tokens have each key are read; nil if only one node uses the ledger.
     let holders: (any Ledger)?
     let attributes: KeyAttributeReading
+    let proving: KeyProving
 
     // MARK: Reading
 
@@ -93,6 +94,15 @@ struct KeyRoutes: Sendable {
                 publicKeyHash: entry.publicKeyHash.base64,
                 merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
                 algorithm: entry.algorithm.name, csr: made?.pem))
+    }
+
+    /// Handles `POST /v1/keys/{key}/proofs`: has each HSM token that shows the key prove it.
+    func prove(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.keyProof(certificate: nil))
+        _ = try EmptyRequest(parsing: request.body)
+        let entry = try summaries.index.entry(named: request.pathArguments[0])
+        let outcome = try await proving.prove(entry, by: request.knownCaller(), draft: request.draft)
+        return try .json(KeyProofAnswer(outcome))
     }
 
     static func use(_ name: String?) throws(Refusal) -> KeyUse {
@@ -225,5 +235,18 @@ struct KeyRoutes: Sendable {
                 + (needsApproval ? " It would wait for a second person." : "")
             return try .json(summary)
         }
+    }
+}
+
+extension KeyProofAnswer {
+    fileprivate init(_ outcome: KeyProving.Outcome) {
+        self.init(
+            publicKeyHash: outcome.key.publicKeyHash.base64, merchantIdentifier: outcome.key.merchantIdentifier,
+            certificateSha256: outcome.certificate?.hex, proved: outcome.isProved,
+            items: outcome.results.map { result in
+                Item(
+                    token: result.hsmToken, proved: result.failure == nil, tier: result.protection?.rawValue,
+                    code: result.failure?.code.rawValue, message: result.failure?.message, audit: result.audit)
+            }, withoutKey: outcome.withoutKey)
     }
 }

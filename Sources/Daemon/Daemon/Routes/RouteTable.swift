@@ -104,6 +104,10 @@ struct RouteTable: Sendable {
                 "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: keys.certificateRequest),
             Endpoint(
+                "POST", "/v1/keys/{key}/proofs", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
+                dryRun: .refused(instead: "leave dry_run out, since a proof changes nothing but the record"),
+                respond: keys.prove),
+            Endpoint(
                 "POST", "/v1/keys/import", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
                 respond: keys.importKey),
             Endpoint(

@@ -138,6 +138,8 @@ struct Assembly: Sendable {
             policies: live.policies, keys: index, hsm: hsmTokens, opening: opening, commit: commit,
             ledgerClock: ledgerClock, arrivals: arrivals)
         let signatures = RecordedSignatures(keys: index, hsm: hsmTokens, commit: commit, clock: clock)
+        let proving = KeyProving(
+            keys: index, hsm: hsmTokens, gate: gate, recorder: recorder, hsmTokens: hsmTokens.all.map(\.name))
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
             ledgerClock: ledgerClock,
@@ -180,7 +182,8 @@ struct Assembly: Sendable {
                 auditKeysOfOthers: auditKeysOfOthers, portal: portal, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
-                holders: ledger.isShared ? ledger : nil, attributes: attributes),
+                holders: ledger.isShared ? ledger : nil, attributes: attributes,
+                proving: proving),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
             audit: AuditRoutes(
@@ -251,6 +254,6 @@ struct Assembly: Sendable {
     }
 }
 
-extension HSMTokenPool: TransactionDecrypting {}
+extension HSMTokenPool: ProvingHSM {}
 
 extension HSMToken: HSMTokenAdministering {}

@@ -1,6 +1,7 @@
 import Crypto
 import Encodings
 import FoundationEssentials
+import KeyTesting
 import KeyTypes
 import PKCS11
 import SwiftASN1

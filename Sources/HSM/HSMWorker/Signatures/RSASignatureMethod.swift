@@ -1,7 +1,6 @@
 import Crypto
-import CryptoExtras
 import Encodings
-import FoundationEssentials
+import KeyTesting
 import PKCS11
 import TLSHandshake
 
@@ -76,16 +75,4 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         0x30, 0x31, 0x30, 0x0D, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04,
         0x20,
     ]
-}
-
-extension SubjectPublicKeyInfo {
-    /// Returns true if this key is an RSA key and the signature verifies under it.
-    func isValid(_ signature: [UInt8], of message: [UInt8], _ algorithm: TLSSignatureAlgorithm) -> Bool {
-        guard case .rsa(let modulus, _) = key, signature.count == modulus.count,
-            let key = try? _RSA.Signing.PublicKey(derRepresentation: der)
-        else { return false }
-        return key.isValidSignature(
-            _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message),
-            padding: algorithm == .pssSHA256 ? .PSS : .insecurePKCS1v1_5)
-    }
 }

@@ -1,4 +1,5 @@
 import KeyRestoration
+import KeyTesting
 import KeyTypes
 import PKCS11
 import WorkerProtocol

@@ -3,6 +3,7 @@ import Dispatch
 import Encodings
 import Glibc
 import KeySealing
+import KeyTesting
 import KeyTypes
 import Locks
 import PKCS11
@@ -282,8 +283,8 @@ public final class TokenTrial: Sendable {
         _ publicKey: SubjectPublicKeyInfo, _ sessions: TrialSessions
     ) throws(TrialFault) -> [String] {
         let inputs = [
-            ("TLS 1.3", TrialHandshake.tls13()),
-            ("TLS 1.2", TrialHandshake.tls12(certificate: try certificate(for: publicKey))),
+            ("TLS 1.3", TestHandshake.tls13()),
+            ("TLS 1.2", TestHandshake.tls12(certificate: try certificate(for: publicKey))),
         ]
         var made: [String] = []
         for algorithm in sessions.hsmToken.description.tlsSignatures.algorithms {

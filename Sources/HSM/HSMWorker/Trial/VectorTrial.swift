@@ -2,6 +2,7 @@ import Crypto
 import Encodings
 import FoundationEssentials
 import KeyRestoration
+import KeyTesting
 import KeyTypes
 import PKCS11
 import SecretMemory
@@ -80,7 +81,7 @@ struct VectorTrial {
             }
             let input = Decryption(
                 publicKeyHash: key.publicKey.publicKeyHash, scheme: .ecV1, keyMaterial: point,
-                otherInfo: TestTransaction.otherInfo, ciphertext: payment.ciphertext)
+                otherInfo: TestTransaction.trialOtherInfo, ciphertext: payment.ciphertext)
             do throws(RestorationError) {
                 let plaintext = try tier.open(input, with: key, in: &session)
                 count.add(test.tcId, test.result == "valid" && plaintext == payment.plaintext)

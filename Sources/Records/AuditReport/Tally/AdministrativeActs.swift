@@ -82,7 +82,8 @@ public struct AdministrativeActs: Sendable {
     private static let (maximumActs, maximumApprovals, maximumExports) = (20_000, 50_000, 2_000)
 
     static let administrative: Set<AuditEvent.Name> = [
-        .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange, .keyObjectsDestroy,
+        .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .keyProof, .certificateImport, .keyStateChange,
+        .keyObjectsDestroy,
         .approvalRequest, .approvalDecision, .auditKeyChange, .auditKeyPrepare, .ledgerBackup, .ledgerAcceptRestore,
         .ledgerAcceptClock, .configurationReload, .testKeysRemove,
     ]

@@ -212,7 +212,9 @@ public struct Reconciliation: Sendable {
             if entry.hsmToken != nil { return (1, 1) }
             return entry.leavesUseOpen ? (0, 1) : nil
         // These records name the HSM token before it is called. A refusal without a name therefore used no HSM token.
-        case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
+        case .csrCreate where isDone || entry.hsmToken != nil,
+            .keyProof where isDone || entry.hsmToken != nil && entry.details["hsm"] == nil:
+            return (isDone ? 1 : 0, 1)
         // To test a key, the worker makes the HSM token use it twice with a peer key that the worker generated, and
         // compares the results.
         case .keyGenerate where isDone || entry.hsmToken != nil, .keyImport where isDone || entry.hsmToken != nil,

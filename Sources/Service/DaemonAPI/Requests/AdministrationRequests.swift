@@ -130,7 +130,7 @@ public struct AuditReportRequest: StrictRequest {
 }
 
 /// The body of an operation without parameters: an object without members.
-/// `POST /v1/keys/{key}/csr`, `POST /v1/ledger/backup`, `POST /v1/reload` and
+/// `POST /v1/keys/{key}/csr`, `POST /v1/keys/{key}/proofs`, `POST /v1/ledger/backup`, `POST /v1/reload` and
 /// `POST /v1/tokens/{token}/remove-test-keys` take it.
 public struct EmptyRequest: StrictRequest {
     public init() {}

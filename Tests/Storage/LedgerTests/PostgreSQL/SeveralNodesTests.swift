@@ -35,6 +35,18 @@ struct SeveralNodesTests {
         for node in nodes.dropFirst() { await node.close() }
     }
 
+    @Test("returns a key's proofs by all nodes")
+    func proofs() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        let key = LedgerFixture.hash(1)
+        _ = try await fixture.ledger.append(KeyProofsTests.record(key, in: "primary"))
+        _ = try await other.append(KeyProofsTests.record(key, in: "primary", at: LedgerFixture.noon + 1))
+        let proofs = try await fixture.ledger.proofs(of: key, since: LedgerFixture.noon)
+        #expect(proofs.map(\.node.name) == ["node-2", fixture.ledger.node])
+        await other.close()
+    }
+
     @Test("writes any batch of releases in one transaction and two round trips")
     func roundTrips() async throws {
         let fixture = try await PostgreSQLFixture()
