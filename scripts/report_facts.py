@@ -1,11 +1,11 @@
 """Counts in an export what the page of paytokenctl audit report says, for recount-report."""
-import base64, collections, datetime, itertools, json, re
+import collections, datetime, itertools, json, re
 from report_findings import Findings, length
-from report_records import act_of, ARRIVALS, caller_of, facts, moment, most, name_of, OTHER_STEPS, Records, USES, who_of
+from report_records import act_of, ARRIVALS, caller_of, facts, key_of, moment, most, name_of, OTHER_STEPS, Records, USES, who_of
 from report_tokens import HSMTokens
 from report_template import canonical
 
-LATE = ("deactivated", "stated deactivated")
+LATE, LATE_SEAL = ("deactivated", "stated deactivated"), datetime.timedelta(minutes=2)
 ACTS = ARRIVALS + OTHER_STEPS + ("key_proof", "approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
@@ -64,7 +64,7 @@ class KeyBook:
     def take(self, record):
         key, event = record.get("publicKeyHash"), record["event"]
         for stated, state in record["keys"].items() if event == "key_states" else ():
-            self.add(base64.b64encode(bytes.fromhex(stated)).decode(), "stated " + state, record)
+            self.add(key_of(stated), "stated " + state, record)
         if key is None or record["outcome"] != "ok" or event not in ARRIVALS + OTHER_STEPS: return
         change = record.get("to") if event == "key_state_change" else event
         if not change: return
@@ -133,10 +133,21 @@ class Hosts:
         self.since, self.until, self.nodes, self.programs, self.archives = since, until, {}, {}, []
         self.versions, self.files, self.values, self.incoming, self.changes = {}, {}, {}, {}, []
         self.stopped, self.downtimes, self.settings_since = {}, {}, {}
-        self.moments = {"restore": [], "clock": [], "audit_key": [], "archive": self.archives}
+        self.moments = {"restore": [], "clock": [], "archive": self.archives}
+        self.audit_keys = {}
         self.omitted = collections.Counter()
 
-    def seal(self, seal): self.nodes.setdefault(seal["node"], {"begun": False})["seal"] = (seal["sequence"], seal["time"])
+    def seal(self, seal):
+        node, key = self.nodes.setdefault(seal["node"], {"begun": False}), self.audit_key(seal["node"], seal["keyId"])
+        key.update(seals=key["seals"] + 1, firstSeal=key.get("firstSeal", seal["time"]), lastSeal=seal["time"])
+        node["seal"] = (seal["sequence"], seal["time"])
+        first, since = node.pop("waits", node["seal"])
+        waited = moment(seal["time"]) - moment(since)
+        if waited <= LATE_SEAL: return
+        node["late"] = node.get("late", 0) + 1
+        if "longest" not in node or waited > node["longest"][0]: node["longest"] = waited, first, since, node["seal"]
+
+    def audit_key(self, node, key): return self.audit_keys.setdefault((node, key), {"seals": 0})
 
     def note(self, kept, record, text, omitted=BEYOND[1]):
         if kept and kept[-1][0] == text: return
@@ -150,6 +161,10 @@ class Hosts:
             found.update(begun=True, first=record["sequence"], firstTime=time, records=0, inPeriod=0, starts=Records(),
                          stops=Records(), programReadings=Records(), readers={})
         found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
+        found.setdefault("waits", (record["sequence"], time))
+        if event == "audit_key_change" and is_done:
+            if "from" in record: self.audit_key(node, record["from"])["replacement"] = record
+            if "to" in record: self.audit_key(node, record["to"])["change"] = record
         if is_in and event in ("start", "stop"): found[event + "s"].add(record)
         if is_in and event == "program_digests": found["programReadings"].add(record)
         if event == "start" or event == "stop" and is_in: self.end_downtime(node, time if event == "start" else None)
@@ -167,10 +182,6 @@ class Hosts:
             served = f"; payment tokens were refused until {record['servedFrom'][:19].replace('T', ' ')}" if "servedFrom" in record else ""
             add("restore", f"it ended with record {record['ledgerSequence']} when it was accepted{remembered}{served}")
         if event == "ledger_accept_clock": add("clock", "the present clock was accepted as right")
-        if event == "audit_key_change":
-            lost = ", which was lost" if "formerKey" in record else ""
-            former = f", in the place of {record['from'][:12]}…{lost}" if "from" in record else ""
-            add("audit_key", f"{record.get('to', '–')[:12]}…{former}")
         if event == "record_archive":
             first, last, digest = record["first"], record["last"], record["fileSha256"]
             text = f"records {first} to {last}, file {node}.{first}-{last}.jsonl, SHA-256 {digest}"
@@ -210,9 +221,13 @@ class Hosts:
         def node_facts(name):
             node, settings = self.nodes[name], self.values.get(name, {})
             sealed, at = node.get("seal", (0, None))
+            late = None
+            if "late" in node:
+                _, first, since, (last, until) = node["longest"]
+                late = {"count": node["late"], "first": first, "last": last, "since": since, "until": until, "length": length(since, until)}
             readers = sorted(node["readers"].items(), key=lambda reader: (-reader[1].total(), reader[0]))
             return facts(node=name, first=node["first"], last=node["last"], records=node["records"], inPeriod=node["inPeriod"],
-                         beginsLater=node["first"] > 1, sealed=sealed, sealedAt=at, unsealed=node["last"] - sealed,
+                         beginsLater=node["first"] > 1, sealed=sealed, sealedAt=at, unsealed=node["last"] - sealed, late=late,
                          firstTime=node["firstTime"], lastTime=node["lastTime"], hasSettings=bool(settings),
                          retained=settings.get("ledger.retain_records"), headReaders=[{"by": by, "count": days.total(), "days": list(runs(days))} for by, days in readers],
                          starts=node["starts"].figure(f"event start of {name}"), stops=node["stops"].figure(f"event stop of {name}"),
@@ -220,6 +235,13 @@ class Hosts:
         def moment_facts(what, text, record):
             return facts(what=what, time=record["time"], text=text, node=record["node"], by=caller_of(record),
                          approval=approved(record, record["time"]), record=name_of(record))
+        def key_facts(node, key, known):
+            change, replacement = known.get("change", {}), known.get("replacement", {})
+            return facts(node=node, key=key_of(key), keyId=key, token=change.get("token"), time=change.get("time"), by=caller_of(change),
+                         approval=change and approved(change, change["time"]) or None, reason=change.get("reason"),
+                         record=name_of(change) if change else None, until=replacement.get("time"),
+                         lost="formerKey" in replacement or None, seals=known["seals"], firstSeal=known.get("firstSeal"),
+                         lastSeal=known.get("lastSeal"))
         groups = {}
         for record, *change in sorted(self.changes, key=lambda change: (change[0]["time"], change[0]["node"], change[0]["sequence"])):
             groups.setdefault((record["time"][:10], *change), []).append(record)
@@ -231,6 +253,7 @@ class Hosts:
                      self.downtimes.get(name, []) + ([(self.stopped[name], None)] if name in self.stopped else [])]
         return {
             "nodes": [node_facts(name) for name in names],
+            "auditKeys": [key_facts(node, key, known) for (node, key), known in self.audit_keys.items()],
             "downtimes": [facts(node=stop["node"], since=stop["time"], until=until, record=name_of(stop),
                                 length=until and length(stop["time"], until)) for stop, until in downtimes],
             "moments": [moment_facts(what, *moment) for what, moments in self.moments.items() for moment in moments],
@@ -338,7 +361,7 @@ class People:
                          records=[name_of(each) for each in [record] + approval["decisions"]])
         def act(record):
             what = act_of(record)
-            if what and re.fullmatch("[0-9a-f]{64}", what): what = what[:12] + "…"
+            if what and re.fullmatch("[0-9a-f]{64}", what): what = key_of(what)[:8] + "…"
             return facts(time=record["time"], by=who_of(record), event=record["event"], what=what, outcome=record["outcome"],
                          key=record.get("publicKeyHash"), merchant=record.get("merchant"), reason=record.get("reason"),
                          approval=approved(record, record["time"]), record=name_of(record))

@@ -104,7 +104,7 @@ class Findings:
                     heads = facts(before=head)
                     self.lacks_head[node] = heads
                     add("records_lost", caller=caller, since=since, until=start, count=record["tokenSequence"] - end,
-                        first=end + 1, last=record["tokenSequence"], heads=heads)
+                        first=end + 1, last=record["tokenSequence"], heads=heads, servedFrom=record.get("servedFrom"))
         self.last[node] = (record["sequence"], time)
         if event == "configuration_values":
             if record["part"] == 1: self.incoming[node] = {}
@@ -181,8 +181,9 @@ class Findings:
         refused["of_hours"].setdefault(time[:13], Records()).add(record, record.get("since") if record["event"] == "refusals" else None)
         refused["records"].add(record)
         if record["outcome"] == "transaction_replayed" and record["event"] != "refusals":
-            replays = self.replays.setdefault((caller, time[:10]), (Records(), set()))
+            replays = self.replays.setdefault((caller, time[:10]), (Records(), set(), collections.Counter()))
             replays[0].add(record)
+            if "publicKeyHash" in record: replays[2][record["publicKeyHash"]] += 1
             if "transactionId" in record: replays[1].add(record["transactionId"])
 
     def habits(self, caller, hours):
@@ -217,13 +218,14 @@ class Findings:
             if caller and request and caller_of(request) == caller:
                 self.add("own_request", record["time"], [record], node=record["node"], caller=caller,
                          key=request.get("publicKeyHash"), what=act_of(request))
-        for (caller, _), (records, payments) in self.replays.items():
+        for (caller, _), (records, payments, keys) in self.replays.items():
             if records.count < self.REPLAYS: continue
             opened, openers = sorted((self.openings[payment] for payment in payments if payment in self.openings),
                                      key=lambda one: one[:3]), {}
             for *_, record in opened: openers.setdefault(caller_of(record) or "–", Records()).add(record)
             is_counted = len(payments) < self.PAYMENTS
-            self.add("replays", records.since, records, caller=caller, since=records.since, until=records.until, count=records.count,
+            keys = [{"key": each["caller"], "count": each["count"]} for each in most(keys)[0]] or None
+            self.add("replays", records.since, records, caller=caller, since=records.since, until=records.until, count=records.count, keys=keys,
                      **(facts(payments=len(payments) or None, unopened=len(payments) - len(opened) or None,
                               openers=sorted(openers.items()) or None) if is_counted else {}))
         for caller, refused in self.callers.items():
@@ -232,8 +234,7 @@ class Findings:
                 if count >= self.REFUSALS: days.setdefault(hour[:10], []).append((count, refused["of_hours"][hour]))
             for hours in days.values():
                 records = Records().merge(hour for _, hour in hours)
-                self.add("many_refusals", records.since, records, node=next(iter(records.parts)) if len(records.parts) == 1 else None,
-                         caller=caller, since=records.since, until=records.until, count=sum(count for count, _ in hours))
+                self.add("many_refusals", records.since, records, node=records.only_node, caller=caller, since=records.since, until=records.until, count=sum(count for count, _ in hours))
         for node in list(self.outages): self.end_outage(node, None)
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
@@ -250,8 +251,9 @@ class Findings:
         for key, warning in self.warned.items():
             opened, latest = self.opened.get(key, (0, None))
             if warning["time"] < self.until:
-                self.add("key_attributes", warning["time"], warning["records"], node=warning["node"], key=key, token=warning["token"],
-                         until=latest, count=opened, warnings=warning["warnings"])
+                node = warning["records"].only_node
+                self.add("key_attributes", warning["time"], warning["records"], node=node, key=key, token=warning["token"],
+                         nodes=None if node else sorted(warning["records"].parts), until=latest, count=opened, warnings=warning["warnings"])
         for key, steps in self.keys.items(): self.end_key(key, steps, states[key])
         for record in self.refused:
             key = record.get("publicKeyHash")
@@ -314,6 +316,9 @@ def described(finding, counted):
     if "since" in finding and "until" in finding: members["length"] = length(finding["since"], finding["until"])
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
+    if kind == "records_lost":
+        since, until = finding.get("signed", {}).get("last", finding.get("since")), members.pop("servedFrom", finding["time"])
+        if since: members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True)}
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
     if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if kind == "many_refusals": members["least"] = Findings.REFUSALS

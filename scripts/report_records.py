@@ -1,5 +1,5 @@
 """Records of an export, and the figures that count them, for recount-report."""
-import datetime
+import base64, datetime
 
 USES, ARRIVALS = ("decrypt", "tls_signature"), ("key_generate", "key_import", "key_adopt")
 OTHER_STEPS = ("csr_create", "certificate_import", "key_state_change", "key_objects_destroy")
@@ -7,6 +7,10 @@ STATES = ("pre-activation", "active", "suspended", "deactivated", "compromised",
 EPOCH = datetime.datetime(1970, 1, 1)
 
 def facts(**members): return {name: value for name, value in members.items() if value is not None}
+
+def key_of(digest):
+    """Returns a key's name on the page, its publicKeyHash, which checkpoints have in hexadecimal as the keyId."""
+    return base64.b64encode(bytes.fromhex(digest)).decode()
 
 def moment(time): return datetime.datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -38,6 +42,9 @@ class Records:
 
     @property
     def count(self): return sum(part["count"] for part in self.parts.values())
+
+    @property
+    def only_node(self): return next(iter(self.parts)) if len(self.parts) == 1 else None
 
     @property
     def first(self): return next(iter(self.parts.values()))["first"] if self.parts else 0

@@ -80,6 +80,6 @@ class HSMTokens:
             said.sort(key=lambda statement: statement[0])
             if not said: continue
             first, unique = said[0][1], {canonical(warning): warning for _, _, warnings, _ in said for warning in warnings}
-            found[key] = {"time": first["time"], "node": first["node"], "token": first["token"], "warnings": list(unique.values()),
+            found[key] = {"time": first["time"], "token": first["token"], "warnings": list(unique.values()),
                           "records": Records().merge(Records(records) for *_, records in said)}
         return found

@@ -6,21 +6,23 @@
 // page's JSON. scripts/verify-audit --report makes the page again from that JSON, and compares the JSON with its own
 // count. Documentation.docc/ReportFigures.md defines the figures.
 //
-// Where to start: this file (the export is read twice), Tally (the counts), Page/ReportPage.swift (the JSON and the
+// Where to start: this file (the export is read twice or three times), Tally (the counts), Page/ReportPage.swift (the JSON and the
 // page), Facts (the JSON's members), Page/report.template.html (the page's text).
 
 public import AuditChain
 
 /// Counts an export's records. It reads the export twice, because an export contains one node after the other. A key's
-/// deactivation on a later node decides which releases on an earlier node are late.
+/// deactivation on a later node decides which releases on an earlier node are late. A third pass follows if HSM tokens'
+/// logs have uses that no record explains.
 ///
-/// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, but not with the number
-/// of records.
+/// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, and with the lines of
+/// HSM tokens' logs, but not with the number of records.
 public struct ReportBuilder: Sendable {
     public let period: ReportPeriod
     public private(set) var system = SystemHistory()
     public private(set) var keys: [AuditDigest: KeyHistory] = [:]
     public private(set) var acts = AdministrativeActs()
+    private(set) var auditKeys = AuditKeyHistory()
     private(set) var uses = KeyUseTally()
     private(set) var refusals = RefusalsByCaller()
     private(set) var incidents = RecordIncidents()
@@ -154,6 +156,7 @@ public struct ReportBuilder: Sendable {
             } else if let signed = SignedCheckpoint(line: line) {
                 if !reconciliation.logs.isEmpty { reconciliation.take(signed.checkpoint) }
                 incidents.take(signed.checkpoint, in: period)
+                auditKeys.take(signed.checkpoint)
             }
             return
         }
@@ -163,6 +166,7 @@ public struct ReportBuilder: Sendable {
         }
         let inPeriod = period.contains(entry.time)
         system.take(entry, inPeriod: inPeriod)
+        auditKeys.take(entry)
         incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
         reconciliation.take(entry)
@@ -175,6 +179,20 @@ public struct ReportBuilder: Sendable {
             guard let key = entry.publicKeyHash else { return }
             for block in blocks[key]?.indices ?? 0..<0 { blocks[key]?[block].take(entry) }
             warnedKeys[key]?.take(entry)
+        }
+    }
+
+    /// Prepares the third pass, after the second.
+    ///
+    /// - Returns: true if it is needed: HSM tokens' logs have uses that neither the record nor a loss of records explains.
+    public mutating func beginThirdPass() -> Bool { reconciliation.beginThirdPass(incidents.findings.findings) }
+
+    /// Reads a line in the third pass, which looks for the records nearest to unexplained uses.
+    public mutating func search(line: [UInt8]) {
+        if let time = AuditTime(ofRecord: line), let place = RecordPlace(ofRecord: line) {
+            reconciliation.search(line, of: RecordMoment(time: time, place: place))
+        } else if let signed = SignedCheckpoint(line: line) {
+            reconciliation.search(signed.checkpoint)
         }
     }
 

@@ -157,8 +157,8 @@ struct FindingsTests {
         ] {
             for hour in hours {
                 try book.add(
-                    Self.decrypt, .refused(.transactionReplayed), at: hour, by: caller, key: RecordBook.key,
-                    transaction: .of([UInt8(hour / 3)]))
+                    Self.decrypt, .refused(.transactionReplayed), at: hour, by: caller,
+                    key: hour < 4 ? RecordBook.other : RecordBook.key, transaction: .of([UInt8(hour / 3)]))
             }
         }
         // Of the four payments of `ten`, one was opened before the period, one twice, and one by the same caller.
@@ -177,6 +177,9 @@ struct FindingsTests {
                     + "06:00:00; ten 1 <span class=\"place\">(node-3 1)</span>, at 2026-01-01 02:00:00."))
         #expect(found.map(\.kind) == [.replays] && found[0].caller == "ten" && found[0].count == 10)
         #expect(found[0].payments == 4)
+        #expect(
+            try book.page().contains(
+                " By key: \(RecordBook.key.base64.prefix(8))… (6), \(RecordBook.other.base64.prefix(8))… (4)."))
         #expect(found[0].since == RecordBook.time(0) && found[0].until == RecordBook.time(9))
     }
 

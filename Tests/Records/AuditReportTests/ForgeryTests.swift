@@ -46,7 +46,7 @@ struct ForgeryTests {
             Change(
                 "verdict made good", #"class="verdict bad"><strong>Intact, but"#,
                 #"class="verdict good"><strong>Intact, but"#),
-            Change("loss deleted", "<li>Node [^\n]*at least[^\n]*\n[^\n]*\n[^\n]*\n</li>\n"),
+            Change("loss deleted", "<li>Node [^\n]*at least(?:[^\n]*\n)+?</li>\n"),
             Change("restore row deleted", "<tr><td>An older ledger was taken into service[^\n]*</tr>\n"),
             Change(
                 "self-approval row deleted",
@@ -185,7 +185,12 @@ struct ForgeryTests {
             Change("sums of a reason", #""summary":[1-9][0-9]*"#, #""summary":0"#),
             Change("refused by a wrong clock", #""refused":[0-9]+,"nextUse""#, #""refused":99,"nextUse""#),
             Change("explained uses", #""explainable":[0-9]+"#, #""explainable":7777"#),
-            Change("seals in no record", #""seals":[0-9]+"#, #""seals":7777"#),
+            Change(
+                "seals in no record", #""seals":[0-9]+,"explainableSeals""#, #""seals":7777,"explainableSeals""#),
+            Change("late seals", #""late":\{"count":1"#, #""late":{"count":7"#),
+            Change("node of an audit key", #""auditKeys":\[\{"node":"node-1"#, #""auditKeys":[{"node":"node-2"#),
+            Change("downtime before a restore", #""down":\{"since":"2026-0"#, #""down":{"since":"2026-1"#),
+            Change("keys of replays", #""keys":\[\{"key":"[^"]*","count":[0-9]+"#, #""keys":[{"key":"","count":1"#),
             Change("seals within lost records", #""explainableSeals":[0-9]+"#, #""explainableSeals":7777"#),
             Change("uses of a key", #""opened":[0-9]+,"again""#, #""opened":7777,"again""#),
             Change("last attributes of a destroyed key", #""modifiable":true"#, #""modifiable":false"#),

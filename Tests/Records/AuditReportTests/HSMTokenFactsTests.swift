@@ -129,7 +129,8 @@ struct HSMTokenFactsTests {
         let findings = (report["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
         #expect(findings.map { $0["kind"]?.stringValue } == ["key_attributes"])
         #expect(findings[0]["time"]?.stringValue == RecordBook.time(5).text)
-        #expect(findings[0]["node"]?.stringValue == "node-2" && findings[0]["count"]?.numberValue?.int == 2)
+        #expect(findings[0]["node"] == nil && findings[0]["count"]?.numberValue?.int == 2)
+        #expect(findings[0]["nodes"]?.arrayValue?.map(\.stringValue) == ["node-1", "node-2"])
         #expect(findings[0]["until"]?.stringValue == RecordBook.time(8).text)
         let warnings = Self.objects(.object(findings[0]), "warnings").map { $0["kind"]?.stringValue }
         #expect(warnings == ["copies", "extractable"])

@@ -105,7 +105,7 @@ struct PageTests {
     }
 
     @Test("names who requested and approved an accepted restore, and both keys of a changed audit key")
-    func whoAccepted() throws {
+    func whoAccepted() async throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "01020304"))
         try book.add(
@@ -120,10 +120,37 @@ struct PageTests {
                     ledgerSequence: 7, hsmTokenSequence: 9, servedFrom: nil, reason: nil, approval: approval)), at: 2,
             by: "bob")
         let (from, to) = (AuditDigest.of([1]), AuditDigest.of([2]))
-        try book.add(.auditKeyChange(from: from, to: to, reason: nil, approval: nil), at: 3, by: "root")
+        try book.add(.auditKeyChange(from: nil, to: from, reason: nil, approval: nil), at: 2.5, hsmToken: "primary")
+        try book.add(
+            .auditKeyChange(from: from, to: to, reason: nil, approval: nil, isFormerKeyLost: true), at: 3, by: "root")
+        try book.seal(at: 4)
+        try book.seal(at: 5)
+        try await book.expectRecounted()
         let page = try book.page()
         #expect(page.contains("bob; asked for by alice, approved by bob"))
-        #expect(page.contains("\(to.hex.prefix(12))…, in the place of \(from.hex.prefix(12))…"))
+        #expect(page.contains("<td>audit_key_change: \(to.base64.prefix(8))…</td>"))
+        for (key, rest) in [
+            (
+                from,
+                "<strong>replaced</strong> 2026-01-01 03:00:00, as it was lost</td><td>made in an HSM token, primary; in "
+                    + "service from 2026-01-01 02:30:00, by the daemon <span class=\"place\">(node-1 4)</span></td><td>0</td>"
+            ),
+            (
+                to,
+                "<strong>in service</strong></td><td>made in an HSM token; in service from 2026-01-01 03:00:00, by root "
+                    + "<span class=\"place\">(node-1 5)</span></td><td>0</td>"
+            ),
+            (
+                .zero,
+                "<strong>in service</strong></td><td>before these records</td><td>2, 2026-01-01 04:00:00 to 2026-01-01 "
+                    + "05:00:00</td>"
+            ),
+        ] {
+            #expect(
+                page.contains(
+                    "<code class=\"t\">\(key.base64.prefix(8))…</code><br><code>\(key.base64)</code><br><code>\(key.hex)"
+                        + "</code></td><td><span class=\"t\">node-1</span></td><td>\(rest)"))
+        }
     }
 
     @Test("attributes a suspension to its person alone, and the later approval to the step that it permitted")

@@ -82,6 +82,7 @@ struct RecordBook {
             listed: listed)
         for line in export { builder.survey(line: line) }
         for line in export { builder.count(line: line) }
+        if builder.beginThirdPass() { for line in export { builder.search(line: line) } }
         return builder
     }
 

@@ -170,20 +170,81 @@ struct ReconciliationTests {
         }
     }
 
+    /// Returns a log of uses, given by their hours from the start of a ``RecordBook``.
+    static func log(_ hours: [Double], of key: AuditDigest = RecordBook.key) throws -> TokenUseLog {
+        let header = #"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","#
+        let days = #""since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}"#
+        var log = try TokenUseLog(header: Array((header + days).utf8))
+        for hour in hours {
+            let time = RecordBook.time(hour).text
+            try log.take(
+                line: Array(#"{"time":"\#(time)","publicKeyHash":"\#(key.base64)","operation":"derive"}"#.utf8))
+        }
+        return log
+    }
+
+    @Test("takes the use nearest to a record, also across an hour's end, or to a checkpoint as the recorded one")
+    func nearest() async throws {
+        var book = RecordBook()
+        let second = 1.0 / 3600
+        try book.add(
+            Self.decrypt, at: 13 + second, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        book.tokenUses = [try Self.log([7, -2, 6, 40].map { 13 + $0 * second })]
+        try await book.expectRecounted()
+        #expect(try Self.unexplained(book) == [[13 + 6 * second, 13 + 40 * second].map(RecordBook.time)])
+        // A call without an answer may have made the last of these uses.
+        try book.add(Self.decrypt, .refused(.hsmUnavailable), at: 13 + 39 * second, by: "checkout", key: RecordBook.key)
+        try await book.expectRecounted()
+        #expect(try Self.unexplained(book) == [[13 + 6 * second, 13 + 7 * second].map(RecordBook.time)])
+        // A use eleven seconds from its record has none.
+        try book.add(.csrCreate, at: 15, by: "alice", key: RecordBook.other, hsmToken: "primary")
+        book.tokenUses = [try Self.log([15 + 11 * second, 15 + 12 * second], of: RecordBook.other)]
+        #expect(try Self.unexplained(book) == [[15 + 11 * second, 15 + 12 * second].map(RecordBook.time)])
+        try book.seal(at: 16)
+        book.tokenUses = [try Self.log([16, 16.5, 17], of: .zero)]
+        try await book.expectRecounted()
+        #expect(try Self.unexplained(book) == [[16.5, 16.5], [17, 17]].map { $0.map(RecordBook.time) })
+    }
+
+    /// Returns the first and the last unexplained use of each hour of the first day.
+    private static func unexplained(_ book: RecordBook) throws -> [[AuditTime]] {
+        let reconciliation = try book.counted().reconciliation
+        let day = try #require(reconciliation.unexplainedDays(of: 0).first)
+        return reconciliation.unexplainedHours[0].hours(of: day).map { [$0.first, $0.last] }
+    }
+
+    @Test("shows a loss's last seal by the log of the audit key, and when the node served again")
+    func sealsOfLoss() async throws {
+        var book = RecordBook()
+        try book.add(FindingsTests.start, at: 0)
+        try book.seal(at: 0.1)
+        try book.add(Self.decrypt, at: 0.2, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        try book.add(FindingsTests.start, at: 100)
+        let restore = LedgerRestore(
+            ledgerSequence: 3, hsmTokenSequence: 41, servedFrom: RecordBook.time(101.5), reason: nil)
+        try book.add(.ledgerAcceptRestore(restore), at: 101, by: "bob")
+        func row() throws -> String {
+            let page = try book.page()
+            let start = try #require(page.range(of: "failed before an older ledger was taken into service")).upperBound
+            return String(page[start..<(try #require(page[start...].range(of: "</tr>"))).lowerBound])
+        }
+        func times(_ since: String, _ length: String) -> String {
+            [since, "2026-01-05 05:30:00"].map { "<td><span class=\"t\">\($0)</span></td>" }.joined()
+                + "<td>at most \(length)</td>"
+        }
+        try await book.expectRecounted()
+        #expect(try row().contains(times("2026-01-01 00:12:00", "4 d 6 h")))
+        book.tokenUses = [try Self.log([0.1, 50, 99, 100.5], of: .zero)]
+        try await book.expectRecounted()
+        #expect(try row().contains(times("2026-01-05 03:00:00", "2 h 30 min")))
+        #expect(
+            try book.page().contains(
+                "in that time node node-1 made 2 seals, of which this export has none: 2026-01-03 02:00:00, "
+                    + "2026-01-05 03:00:00."))
+    }
+
     @Test("names the hours of a day with uses that no record explains, and the records nearest to these uses")
     func hours() async throws {
-        func log(_ minutes: [Int]) throws -> TokenUseLog {
-            let header = #"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","#
-            let days = #""since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}"#
-            var log = try TokenUseLog(header: Array((header + days).utf8))
-            for minute in minutes {
-                let time = RecordBook.time(240 + Double(minute) / 60).text
-                try log.take(
-                    line: Array(
-                        #"{"time":"\#(time)","publicKeyHash":"\#(RecordBook.key.base64)","operation":"derive"}"#.utf8))
-            }
-            return log
-        }
         var book = RecordBook()
         func use(at hours: Double, _ outcome: AuditOutcome = .ok, on node: String = "node-1") throws {
             try book.add(
@@ -196,21 +257,24 @@ struct ReconciliationTests {
         try use(at: 15.1, .refused(.hsmUnavailable))
         try use(at: 18)
         try book.add(.verify, on: "node-2", at: 240 + 12.9, by: "checkout")
-        // Three uses from 12:10 to 12:40, of which one is recorded, one at 15:00 and three at 18:00.
-        book.tokenUses = [try log([730, 750, 760, 900, 1080, 1080, 1080])]
+        // Three uses from 12:10 to 12:30, of which the last is recorded, one at 15:00 and three at 18:00.
+        book.tokenUses = [try Self.log([730, 731, 750, 900, 1080, 1080, 1080].map { 240 + Double($0) / 60 })]
         try await book.expectRecounted()
         let reconciliation = try book.counted().reconciliation
         let day = try #require(reconciliation.unexplainedDays(of: 0).first)
         #expect(day.counted == 7 && day.most == 4)
-        let hours = reconciliation.unexplainedHours(of: day, in: 0)
-        #expect(hours.map(\.counted.count) == [3, 3] && hours.map(\.most) == [1, 1])
-        #expect(
-            try book.page().contains(
-                "<td>3 uses from 2026-01-11 12:10:00 to 2026-01-11 12:40:00, of which the record has at most 1 for this hour; "
-                    + "nearest records: <span class=\"place\">node-2 1</span> of 2026-01-11 11:54:00, "
-                    + "<span class=\"place\">node-2 2</span> of 2026-01-11 12:54:00<br>3 uses from 2026-01-11 18:00:00 to "
-                    + "2026-01-11 18:00:00, of which the record has at most 1 for this hour; nearest records: "
-                    + "<span class=\"place\">node-1 4</span> of 2026-01-11 18:00:00, none after</td>"))
+        let hours = reconciliation.unexplainedHours[0].hours(of: day)
+        #expect(hours.map(\.counted) == [3, 3] && hours.map(\.most) == [1, 1] && hours.map(\.uses) == [2, 2])
+        let first =
+            "<td>2 uses without a record within ten seconds, from 2026-01-11 12:10:00 to 2026-01-11 12:11:00 (this hour has 3 by the log, "
+            + "and at most 1 by the record); nearest records: <span class=\"place\">node-2 1</span> of 2026-01-11 11:54:00, "
+            + "<span class=\"place\">node-1 1</span> of 2026-01-11 12:30:00"
+        let second =
+            "<br>2 uses without a record within ten seconds, from 2026-01-11 18:00:00 to 2026-01-11 18:00:00 (this hour has 3 by the "
+            + "log, and at most 1 by the record); nearest records: <span class=\"place\">node-1 4</span> of 2026-01-11 18:00:00, "
+            + "none after</td>"
+        let page = try book.page()
+        #expect(page.contains(first) && page.contains(first + second))
     }
 
     @Test("counts an import into several HSM tokens as one use in each of them and in no other HSM token")

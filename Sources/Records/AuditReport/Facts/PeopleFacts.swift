@@ -87,9 +87,9 @@ struct PeopleFacts {
         }
     }
 
-    /// Returns the first 12 digits of a digest, which are enough to identify it; any other text is unchanged.
+    /// Returns the short name of an audit key, by which the page names all keys; any other text is unchanged.
     private static func short(_ what: String) -> String {
-        AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
+        AuditDigest(hex: what).map { $0.base64.prefix(8) + "…" } ?? what
     }
 
     private static func who(_ act: AdministrativeActs.Act) -> String {

@@ -54,6 +54,11 @@ struct RecordFacts {
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "heads": finding.kind == .recordsLost ? heads(finding) : nil,
+                "signed": finding.kind == .recordsLost ? signed(during: finding) : nil,
+                "down": finding.kind == .recordsLost ? downtime(of: finding) : nil,
+                "keys": finding.keys.isEmpty ? nil : UseFacts.most(finding.keys, "key"),
+                "nodes": finding.kind == .keyAttributes && finding.node == nil
+                    ? finding.records.parts.map(\.node).sorted() : nil,
                 "records": finding.records.isEmpty
                     ? nil : figures.figure(finding.records, "finding \(finding.kind.rawValue)"),
             ])
@@ -88,6 +93,55 @@ struct RecordFacts {
 
     private static let maximumHeads = 20
 
+    /// The seals during a loss, by the HSM tokens' logs; nil if there are none.
+    private func signed(during loss: Finding) -> JSONValue? {
+        let times = builder.reconciliation.seals(during: loss)
+        return times.isEmpty
+            ? nil
+            : .facts([
+                "count": times.count, "times": Array(times.prefix(Self.maximumHeads)),
+                "more": max(0, times.count - Self.maximumHeads).ifAny, "last": times.last,
+            ])
+    }
+
+    /// The longest time in which the node that lost records may not have served: from its last seal by an HSM token's log
+    /// or, without a log, from the copy's last record.
+    private func downtime(of loss: Finding) -> JSONValue? {
+        let (seal, until) = (builder.reconciliation.seals(during: loss).last, loss.servedFrom ?? loss.time)
+        return (seal ?? loss.since).map { since in
+            .facts(["since": since, "until": until, "length": since.length(to: until, roundedUp: true)])
+        }
+    }
+
+    /// The keys that seal the record.
+    var auditKeys: [JSONValue] {
+        builder.auditKeys.keys.map { key in
+            let range = export.verdict.nodes.first { $0.node == key.node }?.range
+            let (change, replacement) = (key.change, key.replacement)
+            let approval = change.flatMap { change in
+                builder.acts.sentence(ofApproval: change.details["approval"]?.stringValue, at: change.time)
+            }
+            return .facts([
+                "node": key.node, "key": key.key, "keyId": key.key.hex, "token": change?.hsmToken,
+                "time": change?.time, "by": change?.callerText, "approval": approval,
+                "reason": change?.details["reason"], "record": change.map { RecordPlace($0) },
+                "until": replacement?.time, "lost": replacement?.details["formerKey"] == nil ? nil : true,
+                "seals": key.seals, "firstSeal": key.firstSeal, "lastSeal": key.lastSeal,
+                "unendorsed": range?.unendorsedKeys.contains { $0.keyId == key.key } == true ? true : nil,
+            ])
+        }
+    }
+
+    /// The times over ``LateSeals/limit`` in which a node's records were not sealed; nil if there are none.
+    private func late(_ seals: LateSeals?) -> JSONValue? {
+        seals?.longest.first.flatMap { longest in
+            .facts([
+                "count": seals?.count, "first": longest.first, "last": longest.last, "since": longest.from,
+                "until": longest.to, "length": longest.from.length(to: longest.to),
+            ])
+        }
+    }
+
     /// The people who asked for a node's heads, with the days on which they did. Days in a row are one element.
     private func headReaders(_ node: SystemHistory.Node) -> [JSONValue] {
         node.headReaders.mapValues { (days: $0, count: $0.values.reduce(0, +)) }.sorted {
@@ -119,6 +173,7 @@ struct RecordFacts {
                 "node": node.node, "first": node.first, "last": node.last, "records": node.records,
                 "inPeriod": node.inPeriod, "beginsLater": node.first > 1, "sealed": verdict?.range?.sealed,
                 "sealedAt": verdict?.range?.sealedAt, "unsealed": verdict?.range?.unsealed,
+                "late": late(verdict?.range?.lateSeals),
                 "keys": verdict?.source?.description, "firstTime": node.firstTime, "lastTime": node.lastTime,
                 "hasSettings": !(builder.system.values[node.node] ?? [:]).isEmpty,
                 "retained": builder.system.values[node.node]?["ledger.retain_records"],

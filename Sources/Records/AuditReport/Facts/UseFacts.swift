@@ -97,10 +97,10 @@ struct UseFacts {
         refused.sorted { $0.key < $1.key }.map { .facts(["code": $0.key, "count": $0.value]) }
     }
 
-    /// Returns the callers with the most requests, and their numbers.
-    static func most(_ callers: [String: Int]) -> [JSONValue] {
+    /// Returns the callers, or other names, with the most requests, and their numbers.
+    static func most(_ callers: [String: Int], _ what: String = "caller") -> [JSONValue] {
         callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(maximumCallers).map {
-            .facts(["caller": $0.key, "count": $0.value])
+            .facts([what: $0.key, "count": $0.value])
         }
     }
 
@@ -156,12 +156,10 @@ struct UseFacts {
 
     /// The hours of a day in which a log has more uses of a key than the records explain, with the records nearest to them.
     private func hours(of day: Reconciliation.UnexplainedDay, in log: Int) -> [JSONValue] {
-        builder.reconciliation.unexplainedHours(of: day, in: log).map { hour in
+        builder.reconciliation.unexplainedHours[log].hours(of: day).map { hour in
             .facts([
-                "counted": hour.counted.count, "most": hour.most, "first": hour.counted.first,
-                "last": hour.counted.last,
-                "before": builder.reconciliation.nearest[log].before(hour.counted.first),
-                "after": builder.reconciliation.nearest[log].after(hour.counted.last),
+                "counted": hour.counted, "most": hour.most, "uses": hour.uses, "first": hour.first, "last": hour.last,
+                "before": hour.before, "after": hour.after,
             ])
         }
     }

@@ -65,6 +65,9 @@ public struct Finding: Sendable, Equatable {
     public var refused: Int?
     /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
+    /// The time from which a restored ledger's node releases payments again, and that of the copy's last checkpoint.
+    var servedFrom: AuditTime?
+    var lastSeal: AuditTime?
     /// The record directly before that of records that could not be written.
     var previous: RecordMoment?
     /// The requests for heads before and after lost records.
@@ -91,6 +94,8 @@ public struct Finding: Sendable, Equatable {
     public var cutOff: AuditTime?
     /// The callers, with the number of their requests.
     public var callers: [String: Int] = [:]
+    /// The publicKeyHashes of the payment tokens that were sent again, with their number.
+    var keys: [String: Int] = [:]
     /// The most uses in an hour of the preceding weeks.
     public var usual: Int?
     /// The records that show the finding.

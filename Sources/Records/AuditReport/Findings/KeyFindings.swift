@@ -49,7 +49,6 @@ extension KeyHistory {
 /// The warnings about a private key's attributes, and the payment tokens that were opened with the key since the first.
 struct WarnedKey: Sendable {
     let time: AuditTime
-    let node: AuditNode
     let hsmToken: String
     let warnings: [JSONValue]
     let records: RecordReferences
@@ -61,7 +60,7 @@ struct WarnedKey: Sendable {
             ($0.said.first.time, $0.said.first.place) < ($1.said.first.time, $1.said.first.place)
         }
         guard let first = warned.first?.said else { return nil }
-        (time, node, hsmToken) = (first.first.time, first.first.place.node, first.hsmToken)
+        (time, hsmToken) = (first.first.time, first.hsmToken)
         warnings = warned.flatMap(\.warnings).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
         records = warned.reduce(into: RecordReferences()) { $0.add($1.said.records) }
     }
@@ -80,7 +79,7 @@ extension ReportBuilder {
     var attributeFindings: [Finding] {
         warnedKeys.filter { $0.value.time < period.until }.map { key, warned in
             var finding = Finding(.keyAttributes, warned.time)
-            (finding.key, finding.node, finding.hsmToken) = (key, warned.node, warned.hsmToken)
+            (finding.key, finding.node, finding.hsmToken) = (key, warned.records.onlyNode, warned.hsmToken)
             (finding.until, finding.count) = (warned.lastUse, warned.opened)
             (finding.warnings, finding.records) = (warned.warnings, warned.records)
             return finding

@@ -62,6 +62,7 @@ struct RecordIncidents: Sendable {
         let endTime: AuditTime?
         let start: AuditTime
         let lastHead: HeadRequest?
+        let lastSeal: AuditTime?
     }
 
     private var nodes: [AuditNode: Node] = [:]
@@ -113,7 +114,8 @@ struct RecordIncidents: Sendable {
             node.copy =
                 node.copy
                 ?? Copy(
-                    end: node.last?.sequence ?? 0, endTime: node.last?.time, start: entry.time, lastHead: node.lastHead)
+                    end: node.last?.sequence ?? 0, endTime: node.last?.time, start: entry.time, lastHead: node.lastHead,
+                    lastSeal: node.lastSeal?.time)
         case .stop: node.hasStopped = true
         case .ledgerAcceptRestore where isDone: takeRestore(entry, &node, inPeriod: inPeriod)
         case .ledgerAcceptClock where isDone && inPeriod:
@@ -225,6 +227,8 @@ struct RecordIncidents: Sendable {
         (finding.first, finding.last, finding.count) = (end + 1, remembered, remembered - end)
         (finding.since, finding.until) = (copy?.endTime, copy?.start)
         finding.caller = entry.callerText
+        finding.servedFrom = entry.details["servedFrom"]?.stringValue.flatMap(AuditTime.init(stored:))
+        finding.lastSeal = copy?.lastSeal
         (finding.heads.before, node.lacksHead) = (copy.map(\.lastHead) ?? node.lastHead, true)
         findings.add(finding)
     }

@@ -84,7 +84,7 @@ public struct ReportPage {
                 "outage": RecordIncidents.outageLength,
             ]),
             "findings": record.findings(figures), "omitted": facts(omitted: omitted),
-            "nodes": record.nodes(figures), "moments": record.moments,
+            "nodes": record.nodes(figures), "moments": record.moments, "auditKeys": record.auditKeys,
             "live": live.map(systemFacts.live), "tokens": hsmTokens.hsmTokens, "versions": systemFacts.versions,
             "downtimes": systemFacts.downtimes,
             "unlisted": !builder.unlistedPrograms.isEmpty, "programs": systemFacts.programs,

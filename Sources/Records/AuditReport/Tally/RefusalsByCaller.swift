@@ -53,9 +53,11 @@ struct RefusalsByCaller: Sendable {
         var requests = RequestTally()
         /// The payments that were sent, at most ``maximumPayments``.
         var payments: Set<AuditDigest> = []
+        var keys: [String: Int] = [:]
 
         mutating func take(_ entry: AuditEntry) {
             requests.take(entry)
+            if let key = entry.publicKeyHash { keys[key.base64, default: 0] += 1 }
             if let payment = entry.transactionId, payments.count < RefusalsByCaller.maximumPayments {
                 payments.insert(payment)
             }
@@ -147,7 +149,7 @@ struct RefusalsByCaller: Sendable {
             caller.replays.values.filter { $0.requests.count >= Self.replaysOfDay }.map { burst($0, of: name) }
                 + caller.busyDays.map { requests in
                     var finding = Finding(.manyRefusals, requests, of: name)
-                    finding.node = requests.records.parts.count == 1 ? requests.records.parts[0].node : nil
+                    finding.node = requests.records.onlyNode
                     return finding
                 }
         }
@@ -162,6 +164,7 @@ struct RefusalsByCaller: Sendable {
     /// Returns the finding of a day's replays, with the callers that had opened the payments first.
     private func burst(_ replays: Replays, of caller: String) -> Finding {
         var finding = Finding(.replays, replays.requests, of: caller)
+        finding.keys = replays.keys
         guard replays.payments.count < Self.maximumPayments else { return finding }
         let opened = replays.payments.compactMap { openings[$0] }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
         for opening in opened {

@@ -88,10 +88,10 @@ public struct SystemHistory: Sendable {
 
     public private(set) var nodes: [AuditNode: Node] = [:]
     var sortedNodes: [Node] { nodes.values.sorted { $0.node < $1.node } }
-    /// The events in the period that concern the record itself: accepted restores and clocks, changes of the keys that sign
-    /// checkpoints, and archives, by the names in ``kindsOfMoments``.
+    /// The events in the period that concern the record itself: accepted restores and clocks, and archives, by the names
+    /// in ``kindsOfMoments``.
     private(set) var moments: [String: [Moment]] = [:]
-    static let kindsOfMoments = ["restore", "clock", "audit_key", "archive"]
+    static let kindsOfMoments = ["restore", "clock", "archive"]
     public private(set) var omittedArchives = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
@@ -159,12 +159,6 @@ public struct SystemHistory: Sendable {
             Self.add(
                 entry, "the present clock was accepted as right" + entry.quoted("reason"),
                 to: &moments["clock", default: []])
-        case .auditKeyChange where isDone && inPeriod:
-            let lost = entry.details["formerKey"] != nil ? ", which was lost" : ""
-            let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…\(lost)" } ?? ""
-            Self.add(
-                entry, "\(entry.details["to"]?.stringValue?.prefix(12) ?? "–")…\(former)" + entry.quoted("reason"),
-                to: &moments["audit_key", default: []])
         case .recordArchive where inPeriod && isDone:
             guard let archive = RecordArchive(entry) else { return }
             Self.note(

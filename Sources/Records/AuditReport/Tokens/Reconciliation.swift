@@ -18,8 +18,8 @@ public struct Reconciliation: Sendable {
     /// The maximum number of uses by day and by hour, for each log and key. Both are counted from 1970-01-01.
     private var days: [[AuditDigest: [Int: Int]]]
     private var hours: [[AuditDigest: [Int: Int]]]
-    /// The records nearest to each log's uses.
-    private(set) var nearest: [NearestRecords]
+    /// The hours of each log that have more uses of a key than the record's maximum, as the third pass reads them.
+    private(set) var unexplainedHours: [UnexplainedHours]
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
@@ -28,7 +28,7 @@ public struct Reconciliation: Sendable {
         recorded = Array(repeating: [:], count: logs.count)
         days = recorded.map { _ in [:] }
         hours = days
-        nearest = logs.map { log in NearestRecords(log.hours.values.flatMap(\.values).flatMap { [$0.first, $0.last] }) }
+        unexplainedHours = logs.map { UnexplainedHours([], in: $0) }
     }
 
     /// The uses of one key, as the HSM token counted them and as the record shows them.
@@ -149,15 +149,47 @@ public struct Reconciliation: Sendable {
         }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
     }
 
-    private static func day(ofHour hour: Int) -> Int { (hour - (hour % 24 + 24) % 24) / 24 }
+    static func day(ofHour hour: Int) -> Int { (hour - (hour % 24 + 24) % 24) / 24 }
 
-    /// Returns the hours of a day in which a log contains more uses of a key than the record's maximum for that hour. A use
-    /// that a possible use of another hour may explain is among them.
-    func unexplainedHours(
-        of day: UnexplainedDay, in log: Int
-    ) -> [(counted: TokenUseLog.Hour, most: Int)] {
-        (logs[log].hours[day.key] ?? [:]).filter { Self.day(ofHour: $0.key) == day.day }.sorted { $0.key < $1.key }
-            .map { ($0.value, hours[log][day.key]?[$0.key] ?? 0) }.filter { $0.counted.count > $0.most }
+    /// Prepares the third pass: the hours of the days of the finding ``Finding/Kind/unrecordedUses`` in which a log has
+    /// more uses of a key than the record's maximum for that hour. A use that a possible use of another hour may explain
+    /// is among them.
+    ///
+    /// - Returns: true if there are any.
+    mutating func beginThirdPass(_ findings: [Finding]) -> Bool {
+        unexplainedHours = logs.indices.map { log in
+            let losses = losses(findings, of: log)
+            let days = unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }
+            let found = days.flatMap { day in
+                (logs[log].hours[day.key] ?? [:]).filter { hour, uses in
+                    Self.day(ofHour: hour) == day.day && uses.count > hours[log][day.key]?[hour] ?? 0
+                }.map { (key: day.key, hour: $0.key, most: hours[log][day.key]?[$0.key] ?? 0) }
+            }
+            return UnexplainedHours(found, in: logs[log])
+        }
+        return unexplainedHours.contains { !$0.isEmpty }
+    }
+
+    /// Reads a record in the third pass.
+    mutating func search(_ line: [UInt8], of record: RecordMoment) {
+        for log in unexplainedHours.indices { unexplainedHours[log].take(line, of: record) }
+    }
+
+    /// Reads a checkpoint in the third pass.
+    mutating func search(_ checkpoint: Checkpoint) {
+        for log in unexplainedHours.indices
+        where logs[log].covers(node: checkpoint.node, token: nil, at: checkpoint.time) != nil {
+            unexplainedHours[log].explain(checkpoint.keyId, at: checkpoint.time)
+        }
+    }
+
+    /// Returns the times of a node's seals during a loss of its records, according to the HSM tokens' logs of its audit
+    /// keys. The export has no checkpoint of that time.
+    func seals(during loss: Finding) -> [AuditTime] {
+        guard let node = loss.node, let since = loss.lastSeal ?? loss.since, let until = loss.until else { return [] }
+        return logs.filter { ($0.node ?? node) == node }.flatMap { log in
+            auditKeys.filter { $0.value == node }.flatMap { log.hours[$0.key]?.values.flatMap(\.self) ?? [] }
+        }.filter { $0.milliseconds > since.milliseconds + TokenUseLog.margin && $0 < until }.sorted()
     }
 
     /// Returns the number of unexplained seals, or of other unexplained uses, that lost records may explain: those on
@@ -173,7 +205,6 @@ public struct Reconciliation: Sendable {
     }
 
     mutating func take(_ entry: AuditEntry) {
-        for log in logs.indices where logs[log].node.map({ $0 == entry.node }) ?? true { nearest[log].take(entry) }
         guard let key = entry.publicKeyHash, let (least, most) = Self.uses(of: entry) else { return }
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
     }
@@ -204,7 +235,7 @@ public struct Reconciliation: Sendable {
     }
 
     /// Returns the minimum and maximum number of uses that a record shows; nil if it shows no use in an HSM token.
-    private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
+    static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .decrypt, .tlsSignature, .jwtSignature:
@@ -222,43 +253,5 @@ public struct Reconciliation: Sendable {
             return (0, 2)
         default: return nil
         }
-    }
-}
-
-/// The records directly before and after certain times.
-struct NearestRecords: Sendable {
-    private let times: [AuditTime]
-    /// The earliest and the latest record of each gap: those after the time before its number, and up to the time with it.
-    private var gaps: [(earliest: RecordMoment, latest: RecordMoment)?]
-
-    init(_ times: [AuditTime]) {
-        self.times = Set(times).sorted()
-        gaps = Array(repeating: nil, count: self.times.count + 1)
-    }
-
-    mutating func take(_ entry: AuditEntry) {
-        guard !times.isEmpty else { return }
-        let (gap, record) = (gap(of: entry.time), RecordMoment(time: entry.time, place: RecordPlace(entry)))
-        gaps[gap] = gaps[gap].map { (min($0.earliest, record), max($0.latest, record)) } ?? (record, record)
-    }
-
-    /// Returns the latest record up to one of the times.
-    func before(_ time: AuditTime) -> RecordMoment? {
-        gaps[...gap(of: time)].last { $0 != nil }.flatMap { $0?.latest }
-    }
-
-    /// Returns the earliest record after one of the times.
-    func after(_ time: AuditTime) -> RecordMoment? {
-        gaps[(gap(of: time) + 1)...].first { $0 != nil }.flatMap { $0?.earliest }
-    }
-
-    /// Returns the number of times that are earlier.
-    private func gap(of time: AuditTime) -> Int {
-        var (low, high) = (0, times.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if times[middle] < time { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }

@@ -12,8 +12,8 @@ import StrictJSON
 ///
 /// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines in between are
 /// `{"publicKeyHash":…,"uses":123}`: each key's uses from `since` (inclusive) to `until` (exclusive). The last line
-/// contains the number of lines in between, so that truncated output is detected. Memory use grows with the keys and
-/// the hours, both of which are bounded, but not with the lines.
+/// contains the number of lines in between, so that truncated output is detected. A log takes eight bytes of memory for
+/// each use, and a counter takes none.
 public struct TokenUseLog: Sendable, Equatable {
     public enum Kind: String, Sendable {
         case log
@@ -39,18 +39,11 @@ public struct TokenUseLog: Sendable, Equatable {
     public let until: AuditTime
     /// The file from which the log was read, without its directory.
     public var file: File?
-    /// The number of uses by key. If ``kind`` is `log`, `hours` has them also by hour, counted from 1970-01-01.
+    /// The number of uses by key. If ``kind`` is `log`, `hours` has their times by hour, counted from 1970-01-01.
     public private(set) var uses: [AuditDigest: Int] = [:]
-    private(set) var hours: [AuditDigest: [Int: Hour]] = [:]
+    private(set) var hours: [AuditDigest: [Int: [AuditTime]]] = [:]
     private var lines = 0
     private var isEnded = false
-
-    /// The uses of a key in one hour.
-    struct Hour: Sendable, Equatable {
-        fileprivate(set) var count = 0
-        fileprivate(set) var first: AuditTime
-        fileprivate(set) var last: AuditTime
-    }
 
     static let (maximumKeys, longestLine) = (100_000, 4_096)
     private static let maximumUses = 1 << 53
@@ -116,10 +109,7 @@ public struct TokenUseLog: Sendable, Equatable {
             }
             try Self.requireOnly(["time", "publicKeyHash", "operation"], object, line: number)
             uses[key, default: 0] += 1
-            let index = KeyUseTally.index(time, 3_600_000)
-            var hour = hours[key]?[index] ?? Hour(first: time, last: time)
-            (hour.count, hour.first, hour.last) = (hour.count + 1, min(hour.first, time), max(hour.last, time))
-            hours[key, default: [:]][index] = hour
+            hours[key, default: [:]][KeyUseTally.index(time, 3_600_000), default: []].append(time)
         }
     }
 

@@ -129,6 +129,9 @@ struct AuditReportCommand: AsyncParsableCommand {
         var digest = SHA256()
         try Self.read(
             source.export, "2 of 2", readBlock: { digest.update(data: $0) }, take: { builder.count(line: $0) })
+        if builder.beginThirdPass() {
+            try Self.read(source.export, "once more", take: { builder.search(line: $0) })
+        }
         guard let sum = AuditDigest(bytes: Array(digest.finalize())) else {
             throw CommandFailure(.defect, "internal_error: the export has no digest.")
         }
