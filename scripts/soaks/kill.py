@@ -50,8 +50,9 @@ class Ask:
 class Callers:
     """The requests of all rounds, and their answers."""
 
-    def __init__(self, chance, key):
-        self.chance, self.key, self.past, self.wrong = chance, key, history.History(), []
+    def __init__(self, chance, key, past=None):
+        """past: the history, by default a new one."""
+        self.chance, self.key, self.past, self.wrong = chance, key, past or history.History(), []
         # The payments that were released, and those that may have been, by reference.
         self.released, self.open = {}, {}
         self.outcomes, self.counts = collections.Counter(), collections.Counter()
