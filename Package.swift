@@ -175,7 +175,8 @@ let folders: [[Target]] = [
                 name: "MerchantKeys",
                 dependencies: [
                     "Locks", "KeyTypes",
-                    "Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1, cryptoExtras,
+                    "Encodings", "PortalRequests", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1,
+                    cryptoExtras,
                 ]),
             /// Keys and certificates from PEM, DER, PKCS#7 and PKCS#12 files, for the command line.
             .target(
@@ -342,7 +343,7 @@ let folders: [[Target]] = [
             .target(
                 name: "Outbound",
                 dependencies: [
-                    "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "OutgoingConnections",
+                    "ConfigurationFile", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem", "OutgoingConnections",
                     "PortalRequests", "ProductVersion", "ServerProgram", "StrictJSON", "Telemetry", logging, nioCore,
                     nioHTTP1, nioSSL,
                 ]),
@@ -403,8 +404,9 @@ let folders: [[Target]] = [
                     "Locks", "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix,
                     nioHTTP1,
                 ]),
-            /// Plays the reading part of Apple's App Store Connect API.
-            .target(name: "PortalSimulator", dependencies: ["Locks", crypto, nioCore, nioPosix, nioSSL]),
+            /// Plays Apple's App Store Connect API.
+            .target(
+                name: "PortalSimulator", dependencies: ["Locks", "TokenForge", crypto, nioCore, nioPosix, nioSSL]),
             /// TokenForge's command line.
             .executableTarget(
                 name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments]),
@@ -497,7 +499,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "MerchantKeysTests",
                 dependencies: [
-                    "KeyTypes", "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport",
+                    "KeyTypes", "MerchantKeys", "PaymentToken", "PortalRequests", "Refusals", "WorkerProtocol",
+                    "TestSupport",
                     "TokenForge",
                     crypto,
                 ]),
@@ -567,7 +570,7 @@ let folders: [[Target]] = [
                 name: "DaemonTests",
                 dependencies: [
                     "Locks", "WorkerSupervision", "ServerProgram",
-                    "KeyTypes", "TLSHandshake",
+                    "KeySealing", "KeyTypes", "SecretMemory", "TLSHandshake",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
                     "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
@@ -591,7 +594,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "OutboundTests",
                 dependencies: [
-                    "ConfigurationFile", "DaemonAPI", "Outbound", "PortalRequests", "ServerProgram", "TestSupport",
+                    "ConfigurationFile", "DaemonAPI", "Outbound", "OutgoingConnections", "PortalRequests",
+                    "PortalSimulator", "ServerProgram", "TestSupport", "TokenForge", crypto, nioCore, nioSSL,
                 ]),
             .testTarget(
                 name: "GatewayTests",

@@ -40,16 +40,18 @@ struct AppStoreConnect: Sendable {
     ///
     /// - Parameter token: the JSON Web Token that permits the request.
     /// - Returns: the report of the answer.
-    func get(
+    func send(
         _ request: PortalRequest, token: String, before deadline: ContinuousClock.Instant
     ) async throws(HTTPFault) -> PortalReport {
+        var headers: HTTPHeaders = [
+            "Host": PortalRequest.host, "Authorization": "Bearer \(token)", "Accept": "application/json",
+            "User-Agent": "paytoken-outbound", "Connection": "close",
+        ]
+        let body = request.body.map(ByteBuffer.init(string:))
+        if body != nil { headers.add(name: "Content-Type", value: "application/json") }
         let answer = try await destination.send(
-            HTTPRequest(
-                .GET, request.target,
-                [
-                    "Host": PortalRequest.host, "Authorization": "Bearer \(token)", "Accept": "application/json",
-                    "User-Agent": "paytoken-outbound", "Connection": "close",
-                ]), before: deadline)
+            HTTPRequest(HTTPMethod(rawValue: request.kind.method.rawValue), request.target, headers, body: body),
+            before: deadline)
         return PortalAnswerReader.report(
             of: request, status: answer.status, body: answer.isFramed ? answer.bytes : [],
             rateLimit: answer.head.headers.first(name: "X-Rate-Limit"))

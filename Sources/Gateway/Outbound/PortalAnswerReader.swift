@@ -5,8 +5,8 @@ import StrictJSON
 
 /// Reads the API's answers (JSON:API) into the facts that the daemon needs. Members that it does not know are ignored.
 package enum PortalAnswerReader {
-    /// Returns the report of an answer. An answer of status 200 that cannot be read completely is a fault: a list that
-    /// lacks entries would hide certificates.
+    /// Returns the report of an answer. An answer of success that cannot be read completely is a fault: a list that lacks
+    /// entries would hide certificates, and the outcome of a write that Apple does not confirm as it should is unknown.
     ///
     /// - Parameter rateLimit: the answer's `X-Rate-Limit`; nil if it has none.
     package static func report(
@@ -19,20 +19,31 @@ package enum PortalAnswerReader {
     }
 
     private static func report(of request: PortalRequest, _ status: Int, _ document: JSONObject?) -> PortalReport {
-        guard status == 200 else { return PortalReport(status: status, code: code(in: document)) }
-        guard let document, let data = document["data"]?.arrayValue, data.count <= PortalRequest.limit,
-            isComplete(document, data.count)
-        else { return .unreadable }
+        guard status == request.kind.successStatus else {
+            return PortalReport(status: status, code: code(in: document))
+        }
         switch request {
         case .findMerchant:
-            let merchants = data.compactMap(merchant)
-            return merchants.count == data.count
-                ? PortalReport(status: status, merchants: merchants) : .unreadable
+            return elements(of: document, merchant).map { PortalReport(status: status, merchants: $0) } ?? .unreadable
         case .listCertificates:
-            let certificates = data.compactMap(certificate)
-            return certificates.count == data.count
-                ? PortalReport(status: status, certificates: certificates) : .unreadable
+            return elements(of: document, certificate).map { PortalReport(status: status, certificates: $0) }
+                ?? .unreadable
+        case .createCertificate, .activateCertificate:
+            return document?["data"].flatMap(certificate).map { PortalReport(status: status, certificates: [$0]) }
+                ?? .unreadable
+        case .revokeCertificate: return PortalReport(status: status)
         }
+    }
+
+    /// Returns the elements of a list, each read by `read`; nil if the list is not complete or not understood.
+    private static func elements<Element>(
+        of document: JSONObject?, _ read: (JSONValue) -> Element?
+    ) -> [Element]? {
+        guard let document, let data = document["data"]?.arrayValue, data.count <= PortalRequest.limit,
+            isComplete(document, data.count)
+        else { return nil }
+        let elements = data.compactMap(read)
+        return elements.count == data.count ? elements : nil
     }
 
     /// Reads `user-hour-rem` in a text such as `user-hour-lim:3500;user-hour-rem:500;`.
@@ -84,23 +95,34 @@ package enum PortalAnswerReader {
         return PortalReport.Certificate(id: id, type: type, activated: activated?.boolValue, content: content)
     }
 
-    private static func word(for fault: HTTPFault) -> String {
+    private static func word(for fault: HTTPFault) -> PortalReport.Fault {
         switch fault.cause {
-        case .nameNotResolved: return "name_not_resolved"
-        case .late: return fault.phase < .asked ? "not_connected" : "no_answer_in_time"
-        case .tooLarge: return "answer_too_large"
-        case .notHTTP: return "not_http"
-        case .error(is ProxyTunnel.Failure): return "proxy_refused"
+        case .nameNotResolved: return .nameNotResolved
+        case .late: return fault.phase < .asked ? .notConnected : .noAnswerInTime
+        case .tooLarge: return .answerTooLarge
+        case .notHTTP: return .notHTTP
+        case .error(is ProxyTunnel.Failure): return .proxyRefused
         case .ended, .error, .silent:
             switch fault.phase {
-            case .connecting, .idle: return "not_connected"
-            case .securing: return "handshake_failed"
-            case .asked, .answering: return "connection_lost"
+            case .connecting, .idle: return .notConnected
+            case .securing: return .handshakeFailed
+            case .asked, .answering: return .connectionLost
             }
         }
     }
 }
 
 extension PortalReport {
-    fileprivate static let unreadable = PortalReport(fault: "answer_not_understood")
+    fileprivate static let unreadable = PortalReport(fault: .answerNotUnderstood)
+}
+
+extension PortalRequest.Kind {
+    /// The status of the answer that Apple's specification describes.
+    fileprivate var successStatus: Int {
+        switch self {
+        case .findMerchant, .listCertificates, .activateCertificate: 200
+        case .createCertificate: 201
+        case .revokeCertificate: 204
+        }
+    }
 }

@@ -1,4 +1,5 @@
 import DaemonAPI
+import Encodings
 import Foundation
 import Logging
 import OutgoingConnections
@@ -49,8 +50,12 @@ struct WorkLoop: Sendable {
             throw Fault(message: "The daemon's answer is not understood. Is it of this program's version?")
         }
         guard let work = answer.work else { return nil }
+        let new = work.certificateType.flatMap(CertificateType.init).flatMap { type in
+            work.csr.flatMap { Base64.decode($0) }.flatMap { NewCertificate(type: type, csr: $0) }
+        }
         guard let kind = PortalRequest.Kind.allCases.first(where: { $0.name == work.kind }),
-            let request = PortalRequest(kind, of: work.name)
+            let request = PortalRequest(kind, of: work.name, new: new),
+            (new != nil) == (work.certificateType != nil || work.csr != nil)
         else { throw Fault(message: "The daemon hands out a request that this version does not know.") }
         return (work, request)
     }
@@ -64,7 +69,7 @@ struct WorkLoop: Sendable {
         let deadline = ContinuousClock.now + .seconds(max(0, min(work.deadline.timeIntervalSinceNow, 60)))
         let report: PortalReport
         do throws(HTTPFault) {
-            report = try await appStoreConnect.get(request, token: work.jwt, before: deadline)
+            report = try await appStoreConnect.send(request, token: work.jwt, before: deadline)
         } catch {
             report = PortalAnswerReader.report(of: error)
         }

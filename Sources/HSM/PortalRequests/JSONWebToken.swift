@@ -28,12 +28,13 @@ public struct JSONWebToken: Sendable, Equatable {
     static let backdating = 10
 
     /// - Parameter now: seconds since 1970.
-    public init(_ key: PortalKeyName, for request: PortalRequest, scope: TokenScope, now: Int) {
+    public init(_ key: PortalKeyName, for right: TokenRight, now: Int) {
         // All parts are letters, digits and a few other characters that JSON does not escape.
         let header = #"{"alg":"ES256","kid":"\#(key.keyId)","typ":"JWT"}"#
+        let scope = right.scope.map { #","scope":["\#($0)"]"# } ?? ""
         let claims =
             #"{"iss":"\#(key.issuer)","iat":\#(now - Self.backdating),"exp":\#(now + Self.lifetime),"#
-            + #""aud":"appstoreconnect-v1","scope":["\#(scope.text(for: request))"]}"#
+            + #""aud":"appstoreconnect-v1"\#(scope)}"#
         signingInput = Array((Self.base64url(header.utf8) + "." + Self.base64url(claims.utf8)).utf8)
     }
 

@@ -2,14 +2,23 @@
 // worker builds the tokens, the daemon hands them out, and paytoken-outbound sends the requests. All three use these
 // types, so none of them can express another request.
 //
-// Start here, then TokenScope and JSONWebToken.
+// Start here, then PortalResources, TokenScope and JSONWebToken.
 
-/// A request to the API. The set is closed: no other path, method or query can be expressed.
+/// A request to the API. The set is closed: no other path, method, query or body can be expressed.
+///
+/// A merchant identifier's resource is only read. A certificate is created for one, activated and revoked, and nothing
+/// else is changed.
 public enum PortalRequest: Sendable, Equatable {
     /// Finds the resource of a merchant identifier.
     case findMerchant(identifier: PortalName)
     /// Lists the certificates of a merchant identifier, by the id of its resource.
     case listCertificates(merchantResource: ResourceId)
+    /// Has a certificate issued. If none of the merchant identifier is active, Apple activates it at once.
+    case createCertificate(NewCertificate, merchantResource: ResourceId)
+    /// Makes wallets use a certificate instead of the one that they use. Apple offers no way back.
+    case activateCertificate(CertificateId)
+    /// Revokes a certificate for good.
+    case revokeCertificate(CertificateId)
 }
 
 extension PortalRequest {
@@ -17,27 +26,70 @@ extension PortalRequest {
     public enum Kind: UInt8, Sendable, CaseIterable {
         case findMerchant = 1
         case listCertificates = 2
+        case createCertificate = 3
+        case activateCertificate = 4
+        case revokeCertificate = 5
 
         /// The kind as the daemon's API writes it.
         public var name: String {
             switch self {
             case .findMerchant: "find_merchant"
             case .listCertificates: "list_certificates"
+            case .createCertificate: "create_certificate"
+            case .activateCertificate: "activate_certificate"
+            case .revokeCertificate: "revoke_certificate"
+            }
+        }
+
+        /// True if the request changes something at Apple.
+        public var isWrite: Bool { method != .get }
+
+        public var method: Method {
+            switch self {
+            case .findMerchant, .listCertificates: .get
+            case .createCertificate: .post
+            case .activateCertificate: .patch
+            case .revokeCertificate: .delete
+            }
+        }
+
+        /// Returns true if a name has the form of this kind: a merchant identifier, or the id of a resource.
+        public func permits(name: String) -> Bool {
+            switch self {
+            case .findMerchant: PortalName(name) != nil
+            case .listCertificates, .createCertificate: ResourceId(name) != nil
+            case .activateCertificate, .revokeCertificate: CertificateId(name) != nil
             }
         }
     }
 
+    /// The methods of the requests. The raw value is the method in HTTP.
+    public enum Method: String, Sendable {
+        case get = "GET"
+        case post = "POST"
+        case patch = "PATCH"
+        case delete = "DELETE"
+    }
+
     /// Returns nil for a name that does not have the form of its kind.
     ///
-    /// - Parameter name: the merchant identifier, or the resource's id.
-    public init?(_ kind: Kind, of name: String) {
+    /// - Parameters:
+    ///   - name: the merchant identifier, or the resource's id.
+    ///   - new: the certificate to be created; nil for every other kind.
+    public init?(_ kind: Kind, of name: String, new: NewCertificate? = nil) {
+        guard (kind == .createCertificate) == (new != nil) else { return nil }
         switch kind {
         case .findMerchant:
             guard let identifier = PortalName(name) else { return nil }
             self = .findMerchant(identifier: identifier)
-        case .listCertificates:
+        case .listCertificates, .createCertificate:
             guard let resource = ResourceId(name) else { return nil }
-            self = .listCertificates(merchantResource: resource)
+            self =
+                new.map { .createCertificate($0, merchantResource: resource) }
+                ?? .listCertificates(merchantResource: resource)
+        case .activateCertificate, .revokeCertificate:
+            guard let certificate = CertificateId(name) else { return nil }
+            self = kind == .activateCertificate ? .activateCertificate(certificate) : .revokeCertificate(certificate)
         }
     }
 
@@ -45,6 +97,9 @@ extension PortalRequest {
         switch self {
         case .findMerchant: .findMerchant
         case .listCertificates: .listCertificates
+        case .createCertificate: .createCertificate
+        case .activateCertificate: .activateCertificate
+        case .revokeCertificate: .revokeCertificate
         }
     }
 
@@ -52,8 +107,14 @@ extension PortalRequest {
     public var name: String {
         switch self {
         case .findMerchant(let identifier): identifier.text
-        case .listCertificates(let resource): resource.text
+        case .listCertificates(let resource), .createCertificate(_, let resource): resource.text
+        case .activateCertificate(let certificate), .revokeCertificate(let certificate): certificate.text
         }
+    }
+
+    /// The certificate to be created; nil for every other request.
+    public var new: NewCertificate? {
+        if case .createCertificate(let new, _) = self { new } else { nil }
     }
 
     /// The host that receives the requests. It is Apple's, and no setting changes it.
@@ -63,59 +124,32 @@ extension PortalRequest {
     public static let limit = 200
 
     /// The request's path and query as they are sent: brackets are percent-encoded (RFC 3986 §3.4).
-    public var target: String { "/v1" + path + "?" + query(left: "%5B", right: "%5D") }
+    public var target: String { "/v1" + resource(left: "%5B", right: "%5D") }
 
-    /// The path after the API's version.
-    var path: String {
-        switch self {
-        case .findMerchant: "/merchantIds"
-        case .listCertificates(let resource): "/merchantIds/\(resource.text)/certificates"
-        }
-    }
-
-    /// The query, with the given texts as brackets.
-    func query(left: String, right: String) -> String {
+    /// The path after the API's version, and the query, with the given texts as brackets.
+    func resource(left: String, right: String) -> String {
         let page = "limit=\(Self.limit)"
         return switch self {
-        case .findMerchant(let identifier): "filter\(left)identifier\(right)=\(identifier.text)&\(page)"
-        case .listCertificates: page
+        case .findMerchant(let identifier):
+            "/merchantIds?filter\(left)identifier\(right)=\(identifier.text)&\(page)"
+        case .listCertificates(let resource): "/merchantIds/\(resource.text)/certificates?\(page)"
+        case .createCertificate: "/certificates"
+        case .activateCertificate(let certificate), .revokeCertificate(let certificate):
+            "/certificates/\(certificate.text)"
         }
     }
-}
 
-/// The id of one of Apple's resources, in the form that Apple documents: 10 capital letters and digits. It comes from an
-/// answer and becomes a segment of the next request's path, so no other text is accepted.
-public struct ResourceId: Sendable, Equatable {
-    public let text: String
-
-    /// Returns nil for any other text.
-    public init?(_ text: String) {
-        guard text.utf8.count == 10,
-            text.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) })
-        else { return nil }
-        self.text = text
-    }
-}
-
-/// A merchant identifier that can be part of a query and of JSON as it is: 1 to 255 letters, digits, full stops and
-/// hyphens, not only full stops.
-public struct PortalName: Sendable, Equatable, Hashable {
-    public let text: String
-
-    /// Returns nil for any other text.
-    public init?(_ text: String) {
-        guard (1...255).contains(text.utf8.count), text.utf8.allSatisfy(Self.permits),
-            text.utf8.contains(where: { $0 != UInt8(ascii: ".") })
-        else { return nil }
-        self.text = text
-    }
-
-    static func permits(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-            true
-        default: false
+    /// The request's body, a JSON:API document; nil if it has none.
+    public var body: String? {
+        // All parts are letters, digits and a few other characters that JSON does not escape.
+        switch self {
+        case .findMerchant, .listCertificates, .revokeCertificate: nil
+        case .createCertificate(let new, let merchant):
+            #"{"data":{"type":"certificates","attributes":{"certificateType":"\#(new.type.rawValue)","#
+                + #""csrContent":"\#(new.pem.joined(separator: #"\n"#))\n"},"#
+                + #""relationships":{"merchantId":{"data":{"type":"merchantIds","id":"\#(merchant.text)"}}}}}"#
+        case .activateCertificate(let certificate):
+            #"{"data":{"type":"certificates","id":"\#(certificate.text)","attributes":{"activated":true}}}"#
         }
     }
 }

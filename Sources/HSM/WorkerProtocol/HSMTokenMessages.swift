@@ -76,7 +76,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 12
+    public static let current: UInt16 = 13
 }
 
 /// The HSM token that a worker has opened, and its capabilities.

@@ -8,9 +8,10 @@ public struct JWTSigning: Sendable, Equatable, Message {
     public var kind: PortalRequest.Kind = .findMerchant
     /// The merchant identifier or the resource's id, as ``PortalRequest`` permits it. The worker refuses any other text.
     public var name: String = ""
-    public var scope: TokenScope = .versioned
+    /// The form of a read's scope; nil for a write, whose token has no scope. The worker refuses any other combination.
+    public var scope: TokenScope?
 
-    public init(publicKeyHash: [UInt8], request: PortalRequest, scope: TokenScope) {
+    public init(publicKeyHash: [UInt8], request: PortalRequest, scope: TokenScope?) {
         self.publicKeyHash = publicKeyHash
         kind = request.kind
         name = request.name
@@ -23,6 +24,6 @@ public struct JWTSigning: Sendable, Equatable, Message {
         try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
         try coder.choice(&kind)
         try coder.text(&name, atMost: FieldBound.name)
-        try coder.choice(&scope)
+        try coder.optional(&scope, or: .versioned) { (coder, scope) throws(FrameError) in try coder.choice(&scope) }
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+public import PaymentToken
 import SwiftASN1
 public import WorkerProtocol
 import X509
@@ -45,6 +46,18 @@ public struct CertificateRequest: Sendable, Equatable {
         } catch {
             throw WorkerFailure(.protocolViolation, "The certificate request could not be built.")
         }
+    }
+}
+
+extension CertificateRequest {
+    /// Returns the hash of the key in a certificate request in DER; nil unless it is PKCS#10 and this key signed it.
+    public static func publicKeyHash(in der: [UInt8]) -> PublicKeyHash? {
+        guard let request = try? CertificateSigningRequest(derEncoded: der),
+            request.publicKey.isValidSignature(request.signature, for: request)
+        else { return nil }
+        var serializer = DER.Serializer()
+        guard (try? serializer.serialize(request.publicKey)) != nil else { return nil }
+        return PublicKeyHash.of(subjectPublicKeyInfo: serializer.serializedBytes)
     }
 }
 

@@ -1,6 +1,7 @@
 public import Foundation
 import KeyTypes
 public import PaymentToken
+import PortalRequests
 
 /// The certificates of one merchant identifier, as Apple's App Store Connect API listed them.
 public struct PortalList: Sendable, Equatable {
@@ -30,7 +31,8 @@ public struct PortalList: Sendable, Equatable {
             notAfter = certificate?.notAfter
             isOfItsType =
                 certificate.map { certificate in
-                    certificate.purpose.use == Self.use(of: type) && certificate.algorithm == Self.algorithm(of: type)
+                    let known = CertificateType(rawValue: type)
+                    return certificate.purpose.use == known?.use && certificate.algorithm == known?.algorithm
                         && (certificate.merchantIdentifier.map { MerchantIdentifier.areSame($0, merchant) }
                             ?? MerchantIdentifier.forms(of: merchant).contains(where: certificate.names))
                 } ?? false
@@ -54,23 +56,7 @@ public struct PortalList: Sendable, Equatable {
 
 extension PortalList.Entry {
     /// The use of the certificate's key, by Apple's type; nil for a type that is not a merchant's.
-    var use: KeyUse? { Self.use(of: type) }
-
-    private static func use(of type: String) -> KeyUse? {
-        switch type {
-        case "APPLE_PAY", "APPLE_PAY_RSA": .processing
-        case "APPLE_PAY_MERCHANT_IDENTITY": .identity
-        default: nil
-        }
-    }
-
-    private static func algorithm(of type: String) -> KeyAlgorithm? {
-        switch type {
-        case "APPLE_PAY": .ec
-        case "APPLE_PAY_RSA", "APPLE_PAY_MERCHANT_IDENTITY": .rsa
-        default: nil
-        }
-    }
+    var use: KeyUse? { CertificateType(rawValue: type)?.use }
 }
 
 extension MerchantIdentifier {

@@ -234,9 +234,7 @@ extension AuditEvent {
             writer.member("inputSha256", details.input?.hex)
             writer.member("reference", details.reference?.hex)
         case .jwtSignature(let details):
-            writer.member("access", details.access.rawValue)
-            writer.member("request", details.request.text)
-            writer.member("keyId", details.keyId.text)
+            details.write(into: &writer)
         case .keyProof(let certificate):
             writer.member("certificateSha256", certificate?.hex)
         case .refusals(let summary):
@@ -375,26 +373,5 @@ public struct TLSSignatureDetails: Sendable, Equatable {
         self.algorithm = algorithm
         self.input = input
         self.reference = reference
-    }
-}
-
-/// A JSON Web Token for Apple's App Store Connect API that a service key signed, or the request for one.
-public struct JWTSignatureDetails: Sendable, Equatable {
-    /// The rights that the token gives. The raw values are part of the public contract.
-    public enum Access: String, Sendable, CaseIterable {
-        /// The token's `scope` names one request that reads.
-        case read
-    }
-
-    public var access: Access
-    /// The request that the token permits, as its `scope` names it.
-    public var request: AuditText
-    /// The key's identifier at Apple, the token's `kid`.
-    public var keyId: AuditText
-
-    public init(access: Access, request: AuditText, keyId: AuditText) {
-        self.access = access
-        self.request = request
-        self.keyId = keyId
     }
 }

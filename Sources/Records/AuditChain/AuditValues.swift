@@ -186,8 +186,16 @@ public struct AuditReason: Sendable, Hashable {
     }
 }
 
-/// The identifier of an approval: 4 to 16 random bytes, written in lower-case hexadecimal.
-public struct ApprovalIdentifier: Sendable, Hashable {
+/// The identifier of an approval.
+public typealias ApprovalIdentifier = RandomIdentifier<IdentifiedApproval>
+/// The identifier of one attempt of a renewal to change something at Apple.
+public typealias RenewalAttemptId = RandomIdentifier<IdentifiedRenewalAttempt>
+
+public enum IdentifiedApproval {}
+public enum IdentifiedRenewalAttempt {}
+
+/// An identifier of one kind of thing: 4 to 16 random bytes, written in lower-case hexadecimal.
+public struct RandomIdentifier<Thing>: Sendable, Hashable {
     public let bytes: [UInt8]
 
     /// Returns nil unless `bytes` has 4 to 16 bytes.
@@ -197,9 +205,9 @@ public struct ApprovalIdentifier: Sendable, Hashable {
     }
 
     /// Returns an identifier of 8 bytes from the system's random number generator.
-    public static func random() -> ApprovalIdentifier {
+    public static func random() -> RandomIdentifier {
         var generator = SystemRandomNumberGenerator()
-        return ApprovalIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+        return RandomIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
     /// Returns nil unless `text` has the form of ``hex``.

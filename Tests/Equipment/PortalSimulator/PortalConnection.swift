@@ -1,31 +1,83 @@
 import Foundation
 import NIOCore
 
-/// One connection: reads requests without a body, and writes their answers.
+/// A request as it arrived.
+struct PortalRequestHead {
+    let method: String
+    let target: String
+    let headers: [String: String]
+
+    /// Reads the lines of a request's head. Header names are in lower case.
+    init(_ lines: [String]) {
+        let words = (lines.first ?? "").split(separator: " ").map(String.init)
+        method = words.first ?? ""
+        target = words.count > 1 ? words[1] : ""
+        headers = Dictionary(
+            lines.dropFirst().compactMap { line in
+                let parts = line.split(separator: ":", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
+                return parts.count == 2 ? (parts[0].lowercased(), parts[1]) : nil
+            }
+        ) { first, _ in first }
+    }
+
+    /// The bearer's token; nil if there is none.
+    var token: String? {
+        let bearer = "Bearer "
+        return headers["authorization"].flatMap { $0.hasPrefix(bearer) ? String($0.dropFirst(bearer.count)) : nil }
+    }
+}
+
+/// The answer to a request, and what the connection makes of it.
+struct PortalReply {
+    enum Delivery { case whole, half, none }
+
+    var status: Int
+    var body: String
+    var contentType = "application/json"
+    var location: String?
+    var delivery = Delivery.whole
+    var remaining = 3400
+
+    init(_ status: Int, _ body: String = "") { (self.status, self.body) = (status, body) }
+
+    /// The bytes that are sent before the connection ends.
+    var bytes: [UInt8] {
+        var head = [
+            "HTTP/1.1 \(status) X", "Content-Type: \(contentType)",
+            "X-Rate-Limit: user-hour-lim:3500;user-hour-rem:\(remaining);", "Connection: close",
+        ]
+        if status != 204 { head.append("Content-Length: \(body.utf8.count)") }
+        if let location { head.append("Location: \(location)") }
+        let text = Array((head.joined(separator: "\r\n") + "\r\n\r\n").utf8)
+        return switch delivery {
+        case .whole: text + Array(body.utf8)
+        case .half: text + Array(body.utf8.prefix(body.utf8.count / 2))
+        case .none: []
+        }
+    }
+}
+
+/// One connection: reads a request, writes its answer, and ends.
 final class PortalConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let answer: (_ method: String, _ target: String, _ token: String?) -> (status: Int, body: String)
+    private let answer: (PortalRequestHead, _ body: [UInt8]) -> PortalReply
     private var bytes: [UInt8] = []
 
-    init(_ answer: @escaping (String, String, String?) -> (status: Int, body: String)) { self.answer = answer }
+    init(_ answer: @escaping (PortalRequestHead, [UInt8]) -> PortalReply) { self.answer = answer }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         bytes += unwrapInboundIn(data).readableBytesView
         guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return }
-        let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
-        bytes.removeFirst(end.upperBound)
-        let words = lines[0].split(separator: " ").map(String.init)
-        let bearer = "authorization: bearer "
-        let token = lines.first { $0.lowercased().hasPrefix(bearer) }.map { String($0.dropFirst(bearer.count)) }
-        let (status, body) = answer(words[0], words.count > 1 ? words[1] : "", token)
-        let head = [
-            "HTTP/1.1 \(status) X", "Content-Type: application/json", "Content-Length: \(body.utf8.count)",
-            "X-Rate-Limit: user-hour-lim:3500;user-hour-rem:3400;", "Connection: close",
-        ]
-        let text = head.joined(separator: "\r\n") + "\r\n\r\n" + body
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+        let head = PortalRequestHead(
+            String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n"))
+        let length = head.headers["content-length"].flatMap { Int($0) } ?? 0
+        let body = bytes[end.upperBound...]
+        guard body.count >= length else { return }
+        let reply = answer(head, Array(body.prefix(length)))
+        bytes = []
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: reply.bytes)), promise: nil)
         context.close(promise: nil)
     }
 

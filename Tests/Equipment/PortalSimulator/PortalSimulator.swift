@@ -1,12 +1,13 @@
 public import Crypto
-import Foundation
+public import Foundation
 import Locks
 import NIOCore
 import NIOPosix
 import NIOSSL
+public import TokenForge
 
-/// Plays the reading part of Apple's App Store Connect API over TLS, as Apple's specification describes it. What Apple
-/// does not document is a value that a test chooses (``Behaviour``). It has its own JSON and its own verification of
+/// Plays Apple's App Store Connect API over TLS, as Apple's specification describes it. What Apple does not document is
+/// a choice that a test makes, or draws from a seed (``Behaviour``). It has its own JSON and its own verification of
 /// tokens.
 public final class PortalSimulator: Sendable {
     /// A certificate at the portal.
@@ -17,14 +18,38 @@ public final class PortalSimulator: Sendable {
         public var type: String
         /// DER.
         public var content: [UInt8]
-        /// nil leaves the attribute out.
-        public var isActivated: Bool?
+        /// True if wallets use the certificate; nil leaves the attribute out.
+        public internal(set) var isActivated: Bool?
+        /// The end of its validity.
+        public var end: Date
+        /// The `activated` that lists show, and the number of reads after which they show the true one.
+        var shown: Bool?
+        var readsUntilShown = 0
+        var readsUntilListed = 0
+        var wasActivated = false
 
-        public init(id: String, type: String = "APPLE_PAY", content: [UInt8], isActivated: Bool?) {
+        public init(
+            id: String, type: String = "APPLE_PAY", content: [UInt8], isActivated: Bool?, end: Date = .distantFuture
+        ) {
             self.id = id
             self.type = type
             self.content = content
             self.isActivated = isActivated
+            self.end = end
+            shown = isActivated
+        }
+
+        mutating func set(_ isActivated: Bool, shownAfter reads: Int) {
+            wasActivated = wasActivated || self.isActivated == true
+            self.isActivated = isActivated
+            readsUntilShown = reads
+            if reads == 0 { shown = isActivated }
+        }
+
+        mutating func wasRead() {
+            readsUntilListed = max(0, readsUntilListed - 1)
+            readsUntilShown = max(0, readsUntilShown - 1)
+            if readsUntilShown == 0 { shown = isActivated }
         }
     }
 
@@ -39,22 +64,6 @@ public final class PortalSimulator: Sendable {
             self.identifier = identifier
             self.certificates = certificates
         }
-    }
-
-    /// The choices that Apple's documents leave open, and faults.
-    public struct Behaviour: Sendable {
-        /// True if a scope must name the path with `/v1`.
-        public var scopeHasVersion = false
-        /// False if the API does not compare a scope's query.
-        public var comparesQuery = true
-        /// The number of resources that an answer claims beyond those that it has.
-        public var unlisted = 0
-        /// True if identifiers are shown without `merchant.`.
-        public var hidesPrefix = false
-        /// An answer to every authorized request instead of the right one: its status and its body.
-        public var fault: (status: Int, body: String)?
-
-        public init() {}
     }
 
     /// The team's key, as the portal knows it.
@@ -74,42 +83,57 @@ public final class PortalSimulator: Sendable {
     public struct Request: Sendable {
         public let method: String
         public let target: String
+        /// 0 if no answer was sent.
         public let status: Int
         /// The scope of the request's token; nil if the token has none, or is not valid.
         public let scope: [String]?
         /// The time in seconds from `iat` to `exp` of the request's token; nil if the token is not valid.
         public let lifetime: Int?
+        public let body: [UInt8]
     }
 
     private struct State {
-        var merchants: [Merchant] = []
-        var behaviour = Behaviour()
+        var content = PortalContent()
         var requests: [Request] = []
     }
 
     private let state = Mutex(State())
     private let key: Key
+    private let authority: ForgeAuthority?
     private let channel = Mutex<(any Channel)?>(nil)
 
     /// The host whose certificate the simulator presents.
     public static let host = "api.appstoreconnect.apple.com"
 
     /// The address, in the form of the setting `app_store_connect.test_server`.
-    public var address: String { "127.0.0.1:\(channel.withLock { $0?.localAddress?.port } ?? 0)" }
+    public var address: String { "127.0.0.1:\(port)" }
+    public var port: Int { channel.withLock { $0?.localAddress?.port } ?? 0 }
 
     public var requests: [Request] { state.withLock { $0.requests } }
 
-    public func set(_ merchants: [Merchant]) { state.withLock { $0.merchants = merchants } }
+    public func set(_ merchants: [Merchant]) { state.withLock { $0.content.merchants = merchants } }
 
-    public func change(_ body: (inout Behaviour) -> Void) { state.withLock { body(&$0.behaviour) } }
+    public func change(_ body: (inout Behaviour) -> Void) { state.withLock { body(&$0.content.behaviour) } }
+
+    /// Draws the whole behaviour from a seed, and prints the seed.
+    public func draw(seed: UInt64) {
+        print("the portal's behaviour is that of the seed \(seed)")
+        state.withLock { state in
+            state.content.behaviour = Behaviour(seed: seed)
+            state.content.draws = Draws(seed: ~seed)
+        }
+    }
 
     /// Starts the simulator on a free port.
     ///
     /// - Parameters:
     ///   - certificate: a PEM file with a certificate for ``host``.
     ///   - privateKey: the PEM file with its key.
-    public init(key: Key, certificate: String, privateKey: String) async throws {
-        self.key = key
+    ///   - authority: the issuer of new certificates; nil if none are requested.
+    public init(
+        key: Key, certificate: String, privateKey: String, authority: ForgeAuthority? = nil
+    ) async throws {
+        (self.key, self.authority) = (key, authority)
         let context = try NIOSSLContext(
             configuration: .makeServerConfiguration(
                 certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
@@ -120,7 +144,7 @@ public final class PortalSimulator: Sendable {
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers([
                         NIOSSLServerHandler(context: context),
-                        PortalConnection { self?.answer($0, $1, token: $2) ?? (503, "") },
+                        PortalConnection { self?.answer($0, $1) ?? PortalReply(503) },
                     ])
                 }
             }
@@ -130,85 +154,48 @@ public final class PortalSimulator: Sendable {
 
     deinit { channel.withLock { $0 }?.close(promise: nil) }
 
-    // MARK: Answers
+    /// Ends listening. From then on connections are refused.
+    public func stop() async { try? await channel.withLock { $0 }?.close().get() }
 
-    private func answer(_ method: String, _ target: String, token: String?) -> (status: Int, body: String) {
+    private func answer(_ head: PortalRequestHead, _ body: [UInt8]) -> PortalReply {
         state.withLock { state in
-            let claims = token.flatMap { PortalToken($0, signedBy: key, now: Int(Date().timeIntervalSince1970)) }
-            let answer = Self.answer(method, target, claims, state.merchants, state.behaviour)
+            let now = Date()
+            let time = Int(now.timeIntervalSince1970) + state.content.behaviour.clockSkew
+            let claims = head.token.flatMap { PortalToken($0, signedBy: key, now: time) }
+            let reply = state.content.answer(
+                head, body, claims, number: state.requests.count, by: authority, now: now)
             state.requests.append(
                 Request(
-                    method: method, target: target, status: answer.status, scope: claims?.scope,
-                    lifetime: claims?.lifetime))
-            return answer
+                    method: head.method, target: head.target, status: reply.delivery == .none ? 0 : reply.status,
+                    scope: claims?.scope, lifetime: claims?.lifetime, body: body))
+            return reply
         }
     }
 
-    private static func answer(
-        _ method: String, _ target: String, _ token: PortalToken?, _ merchants: [Merchant], _ behaviour: Behaviour
-    ) -> (status: Int, body: String) {
-        guard let token else { return error(401, "NOT_AUTHORIZED") }
-        let decoded = target.removingPercentEncoding ?? target
-        let parts = decoded.split(separator: "?", maxSplits: 1).map(String.init)
-        guard parts[0].hasPrefix("/v1/") else { return error(404, "NOT_FOUND") }
-        guard method == "GET" else { return error(405, "METHOD_NOT_ALLOWED") }
-        let path = behaviour.scopeHasVersion ? parts[0] : String(parts[0].dropFirst("/v1".count))
-        if let scope = token.scope {
-            let named = scope.compactMap { $0.split(separator: "?", maxSplits: 1).map(String.init) }
-            let isPermitted = named.contains {
-                $0[0] == "GET " + path && (!behaviour.comparesQuery || $0.dropFirst() == parts.dropFirst())
-            }
-            guard isPermitted else { return error(401, "NOT_AUTHORIZED") }
-        }
-        if let fault = behaviour.fault { return fault }
-        let segments = parts[0].split(separator: "/").map(String.init)
-        if segments == ["v1", "merchantIds"] {
-            let filter = parts.count > 1 ? value(of: "filter[identifier]", in: parts[1]) : nil
-            let found = merchants.filter { filter == nil || $0.identifier == filter }
-            return list(
-                found.map { merchant in
-                    let shown =
-                        behaviour.hidesPrefix && merchant.identifier.hasPrefix("merchant.")
-                        ? String(merchant.identifier.dropFirst("merchant.".count)) : merchant.identifier
-                    return [
-                        "type": "merchantIds", "id": merchant.id,
-                        "attributes": ["name": "A shop", "identifier": shown],
-                    ]
-                }, behaviour)
-        }
-        guard segments.count == 4, segments[1] == "merchantIds", segments[3] == "certificates",
-            let merchant = merchants.first(where: { $0.id == segments[2] })
-        else { return error(404, "NOT_FOUND") }
-        return list(
-            merchant.certificates.map { certificate in
-                var attributes: [String: Any] = [
-                    "name": "Apple Pay", "displayName": "Apple Pay", "certificateType": certificate.type,
-                    "certificateContent": Data(certificate.content).base64EncodedString(),
-                ]
-                attributes["activated"] = certificate.isActivated
-                return ["type": "certificates", "id": certificate.id, "attributes": attributes]
-            }, behaviour)
-    }
+    // MARK: Acts of people in the portal, and observations
 
-    private static func value(of name: String, in query: String) -> String? {
-        query.split(separator: "&").first { $0.hasPrefix(name + "=") }.map { String($0.dropFirst(name.count + 1)) }
-    }
+    /// Activates a certificate, as a person does in the portal.
+    public func activate(_ id: String) throws { _ = try state.withLock { try $0.content.activate(id, now: Date()) } }
 
-    private static func list(_ data: [[String: Any]], _ behaviour: Behaviour) -> (status: Int, body: String) {
-        (
-            200,
-            text([
-                "data": data, "links": ["self": "https://\(host)/v1"],
-                "meta": ["paging": ["total": data.count + behaviour.unlisted]],
-            ])
-        )
-    }
+    /// Revokes a certificate, as a person does in the portal.
+    public func revoke(_ id: String) throws { try state.withLock { try $0.content.revoke(id, now: Date()) } }
 
-    private static func error(_ status: Int, _ code: String) -> (status: Int, body: String) {
-        (status, text(["errors": [["status": "\(status)", "code": code, "title": "Refused", "detail": "Refused."]]]))
-    }
+    /// Adds a certificate of the team's apps.
+    public func addOther(_ id: String) { state.withLock { _ = $0.content.otherCertificates.insert(id) } }
 
-    private static func text(_ value: [String: Any]) -> String {
-        (try? JSONSerialization.data(withJSONObject: value)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    /// The ids of the certificates of the team's apps.
+    public var otherCertificates: Set<String> { state.withLock { $0.content.otherCertificates } }
+
+    /// The merchant identifiers with their certificates as they are, whatever lists show.
+    public var merchants: [Merchant] { state.withLock { $0.content.merchants } }
+
+    /// The number of certificates that were ever issued for a key.
+    ///
+    /// - Parameter key: SHA-256 of the SubjectPublicKeyInfo.
+    public func certificateCount(of key: [UInt8]) -> Int { state.withLock { $0.content.certified[key] ?? 0 } }
+
+    /// The certificates to whose keys wallets encrypt now: one, or two shortly after an activation.
+    public func inUse(_ merchant: String, type: String = "APPLE_PAY") -> [Certificate] {
+        state.withLock { $0.content.inUse(merchant, type, now: Date()) }
     }
 }

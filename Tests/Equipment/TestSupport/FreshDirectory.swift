@@ -73,6 +73,19 @@ extension FreshDirectory {
     }
 }
 
+extension FreshDirectory {
+    /// Makes a root, `root.crt`, and a TLS server's certificate under it, `server.crt` with `server.key`. All are PEM files.
+    public func writeServerCertificate(for host: String) async throws {
+        try write("subjectAltName=DNS:\(host)\n", to: "ext")
+        let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+        for command in [
+            "req -x509 \(key) -days 30 -subj /CN=root -keyout root.key -out root.crt",
+            "req \(key) -subj /CN=server -keyout server.key -out server.csr",
+            "x509 -req -in server.csr -CA root.crt -CAkey root.key -CAcreateserial -extfile ext -days 30 -out server.crt",
+        ] { try await openssl(command) }
+    }
+}
+
 /// Ends programs and removes directories when the test process exits. Swift never deinitialises static values, so the
 /// programs and directories that they own would otherwise remain.
 enum ExitCleanup {

@@ -6,17 +6,26 @@ import PortalRequests
 extension FuzzTarget {
     /// The body of an answer of Apple's App Store Connect API. The daemon must accept the report that the outbound program
     /// makes of it. A list that is reported must have all entries that Foundation reads, with the same values, and no
-    /// further page.
+    /// further page. A write that is reported as done must have the one certificate that Foundation reads.
     ///
-    /// The first octet's lowest bit selects the request. Its next bit selects the status: 200 or 403.
+    /// The first octet's bits 0, 2 and 3 select the request. Bit 1 selects the status: success or 403.
     static let portalAnswers = FuzzTarget(
         name: "portal-answers", longest: 2048, sources: ["Outbound", "DaemonAPI/Requests"]
     ) { input in
-        guard let first = input.first,
-            let request = PortalRequest(first & 1 == 0 ? .findMerchant : .listCertificates, of: "A1B2C3D4E5")
-        else { return }
+        guard let first = input.first, let new = NewCertificate(type: .applePay, csr: [1]) else { return }
+        let (kind, success): (PortalRequest.Kind, Int) =
+            switch (first & 8, first & 4, first & 1) {
+            case (0, 0, 0): (.findMerchant, 200)
+            case (0, 0, _): (.listCertificates, 200)
+            case (0, _, 0): (.createCertificate, 201)
+            case (0, _, _): (.activateCertificate, 200)
+            default: (.revokeCertificate, 204)
+            }
+        guard let request = PortalRequest(kind, of: "A1B2C3D4E5", new: kind == .createCertificate ? new : nil) else {
+            throw Disagreement("the request is not permitted")
+        }
         let body = Array(input.dropFirst())
-        let status = first & 2 == 0 ? 200 : 403
+        let status = first & 2 == 0 ? success : 403
         let report = PortalAnswerReader.report(of: request, status: status, body: body)
         let taken: PortalReport
         do {
@@ -25,13 +34,17 @@ extension FuzzTarget {
             throw Disagreement("the daemon refuses the report: \(error)")
         }
         try expect(taken == report, "the daemon reads another report")
-        guard status == 200 else {
+        guard status == success, kind != .revokeCertificate else {
             return try expect(
                 report.status == status && report.merchants == nil && report.certificates == nil,
-                "an error is reported as a list")
+                "an error or a revocation is reported with resources")
         }
         guard report.fault == nil else { return }
         let document = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
+        if kind.isWrite {
+            let certificate = (document?["data"] as? [String: Any]).map { certificates([$0]) }
+            return try expect(certificate == report.certificates, "another certificate is reported")
+        }
         let entries = document?["data"] as? [[String: Any]]
         let next = (document?["links"] as? [String: Any])?["next"]
         let paging = (document?["meta"] as? [String: Any])?["paging"] as? [String: Any]

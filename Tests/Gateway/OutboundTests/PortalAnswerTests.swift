@@ -10,6 +10,11 @@ import Testing
     private static let find = PortalRequest(.findMerchant, of: "merchant.com.example")!
     private static let list = PortalRequest(.listCertificates, of: "A1B2C3D4E5")!
 
+    private static let create = PortalRequest(
+        .createCertificate, of: "A1B2C3D4E5", new: NewCertificate(type: .applePay, csr: [1])!)!
+    private static let activate = PortalRequest(.activateCertificate, of: "C1")!
+    private static let revoke = PortalRequest(.revokeCertificate, of: "C1")!
+
     private func report(_ request: PortalRequest, _ body: String, status: Int = 200) -> PortalReport {
         PortalAnswerReader.report(of: request, status: status, body: Array(body.utf8))
     }
@@ -45,7 +50,7 @@ import Testing
             #"{"data":[{"type":"certificates","id":"C1","attributes":{"certificateType":"APPLE_PAY","certificateContent":"","activated":1}}]}"#,
         ])
     func unreadable(_ body: String) {
-        #expect(report(Self.list, body) == PortalReport(fault: "answer_not_understood"))
+        #expect(report(Self.list, body) == PortalReport(fault: .answerNotUnderstood))
     }
 
     @Test("reads a list whose total is the number of its elements")
@@ -65,6 +70,43 @@ import Testing
                         status: 200, certificates: [.init(id: "C1", type: "APPLE_PAY", activated: nil, content: "AA==")]
                     ))
         }
+    }
+
+    private static let one =
+        #"{"type":"certificates","id":"C1","attributes":{"certificateType":"APPLE_PAY","certificateContent":"AA==","activated":false}}"#
+
+    @Test("reads the certificate in the answer to a write, and nothing where a revocation has none")
+    func writes() {
+        let certificate = PortalReport.Certificate(id: "C1", type: "APPLE_PAY", activated: false, content: "AA==")
+        for (request, status) in [(Self.create, 201), (Self.activate, 200)] {
+            #expect(
+                report(request, #"{"data":\#(Self.one),"links":{"self":"x"}}"#, status: status)
+                    == PortalReport(status: status, certificates: [certificate]))
+        }
+        #expect(report(Self.revoke, "", status: 204) == PortalReport(status: 204))
+    }
+
+    @Test(
+        "reports a fault for the success of a write that Apple's answer does not confirm",
+        arguments: ["", "{", "{}", "[]", #"{"data":null}"#, #"{"data":[]}"#, #"{"data":{"type":"certificates"}}"#])
+    func unconfirmed(_ body: String) {
+        #expect(report(Self.create, body, status: 201) == PortalReport(fault: .answerNotUnderstood))
+        #expect(report(Self.activate, body, status: 200) == PortalReport(fault: .answerNotUnderstood))
+    }
+
+    @Test("reports any other status of a write as it is, without a certificate")
+    func otherStatuses() {
+        for (request, status) in [
+            (Self.create, 200), (Self.create, 202), (Self.activate, 201), (Self.activate, 204), (Self.revoke, 200),
+            (Self.revoke, 404), (Self.create, 409), (Self.create, 406), (Self.create, 429), (Self.create, 500),
+        ] {
+            #expect(
+                report(request, #"{"data":\#(Self.one)}"#, status: status) == PortalReport(status: status), "\(status)")
+        }
+        #expect(
+            report(Self.create, #"{"errors":[{"status":"409","code":"ENTITY_ERROR.ATTRIBUTE.INVALID"}]}"#, status: 409)
+                == PortalReport(status: 409, code: "ENTITY_ERROR.ATTRIBUTE.INVALID"))
+        #expect(report(Self.create, "Not Acceptable", status: 406) == PortalReport(status: 406))
     }
 
     @Test("reports the requests that Apple still permits, of every answer that says it")
@@ -87,7 +129,10 @@ import Testing
             #expect(throws: WorkLoop.Fault.self, "\(body)") { try WorkLoop.work(in: Array(body.utf8)) }
         }
         // A kind that this version does not know, and an id that is not one of Apple's.
-        for (kind, name) in [("delete_certificate", "A1B2C3D4E5"), ("list_certificates", "..")] {
+        for (kind, name) in [
+            ("delete_certificate", "A1B2C3D4E5"), ("list_certificates", ".."), ("create_certificate", "A1B2C3D4E5"),
+            ("revoke_certificate", ".."),
+        ] {
             let body =
                 #"{"work":{"id":"0a","kind":"\#(kind)","name":"\#(name)","jwt":"e","deadline":"2026-01-31T12:00:00Z"}}"#
             #expect(throws: WorkLoop.Fault.self, "\(kind)") { try WorkLoop.work(in: Array(body.utf8)) }
@@ -98,6 +143,30 @@ import Testing
                 #"{"work":{"id":"0a","kind":"list_certificates","name":"A1B2C3D4E5","jwt":"e","deadline":"2026-01-31T12:00:00Z"}}"#
                     .utf8))
         #expect(known?.request == Self.list)
+    }
+
+    @Test("makes a write as the daemon hands it out, and refuses one with a type or a request that it does not know")
+    func writeWork() throws {
+        func work(_ members: String) throws -> PortalRequest? {
+            try WorkLoop.work(
+                in: Array(
+                    #"{"work":{"id":"0a",\#(members),"jwt":"e","deadline":"2026-01-31T12:00:00Z"}}"#.utf8))?.request
+        }
+        #expect(
+            try work(
+                #""kind":"create_certificate","name":"A1B2C3D4E5","certificateType":"APPLE_PAY","csr":"AQ==""#)
+                == Self.create)
+        #expect(try work(#""kind":"activate_certificate","name":"C1""#) == Self.activate)
+        #expect(try work(#""kind":"revoke_certificate","name":"C1""#) == Self.revoke)
+        for members in [
+            #""kind":"create_certificate","name":"A1B2C3D4E5","certificateType":"APPLE_PAY_PSP_IDENTITY","csr":"AQ==""#,
+            #""kind":"create_certificate","name":"A1B2C3D4E5","certificateType":"APPLE_PAY","csr":"""#,
+            #""kind":"create_certificate","name":"A1B2C3D4E5","certificateType":"APPLE_PAY""#,
+            #""kind":"revoke_certificate","name":"C1","certificateType":"APPLE_PAY","csr":"AQ==""#,
+            #""kind":"revoke_certificate","name":"C1","csr":"AQ==""#,
+        ] {
+            #expect(throws: WorkLoop.Fault.self, "\(members)") { try work(members) }
+        }
     }
 
     @Test("reports the status and the first error's code of every other answer, without its text")

@@ -78,6 +78,34 @@ import WorkerProtocol
         #expect(claims["exp"]?.numberValue?.int == begin + 100)
     }
 
+    @Test("builds a token for a write without a scope, and none that mixes a write's right with a scope")
+    func writes() async throws {
+        let hsmToken = try await TokenDirectory()
+        let (worker, description) = try await opened(hsmToken)
+        let key = P256.Signing.PrivateKey()
+        #expect(try await worker.importServiceKey(key, description) == .done)
+        for (kind, name) in [
+            (.createCertificate, "A1B2C3D4E5"), (.activateCertificate, "C1"), (.revokeCertificate, "C1"),
+        ] as [(PortalRequest.Kind, String)] {
+            var request = try Self.request(Self.hash(key), name)
+            (request.kind, request.scope) = (kind, nil)
+            let (_, claims) = try verified(try await worker.call(.signJWT(request)), key)
+            #expect(claims["scope"] == nil && claims["aud"]?.stringValue == "appstoreconnect-v1")
+            let begin = try #require(claims["iat"]?.numberValue?.int)
+            #expect(claims["exp"]?.numberValue?.int == begin + 100)
+            request.scope = .unversioned
+            let scoped = try await worker.call(.signJWT(request))
+            #expect(scoped.failureKind == .importRefused, "\(scoped)")
+            (request.scope, request.name) = (nil, "../merchantIds/A1B2C3D4E5")
+            let odd = try await worker.call(.signJWT(request))
+            #expect(odd.failureKind == .importRefused, "\(odd)")
+        }
+        var read = try Self.request(Self.hash(key))
+        read.scope = nil
+        let unscoped = try await worker.call(.signJWT(read))
+        #expect(unscoped.failureKind == .importRefused, "\(unscoped)")
+    }
+
     @Test("signs after a busy HSM token, a lost session or login, a stale handle, or a failed signature")
     func onceFailed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())

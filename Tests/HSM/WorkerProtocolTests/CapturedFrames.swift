@@ -1,4 +1,4 @@
-/// The frames of ``Samples`` as an encoder of protocol version 7 wrote them. What versions 10 and 12 added was written or
+/// The frames of ``Samples`` as an encoder of protocol version 7 wrote them. What versions 10 to 13 added was written or
 /// checked by hand, field by field. Requests have the identifier 0x0102030405060708, and answers 0x0807060504030201. The
 /// daemon and the worker may come from different builds of one version, so the bytes of a version must not change.
 enum CapturedFrames {
@@ -170,8 +170,12 @@ enum CapturedFrames {
         b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcc
         """,
         """
-        0000003d150102030405060708000000202a2b2c2d2e2f303132333435363738393a3b3c3d3e3f40414243444546474849020000000a\
-        4131423243334434453502
+        0000003e150102030405060708000000202a2b2c2d2e2f303132333435363738393a3b3c3d3e3f40414243444546474849020000000a\
+        413142324333443445350102
+        """,
+        """
+        00000035150102030405060708000000202a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748490500000002\
+        433100
         """,
         "0000002d0f010203040506070800000020333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f505152",
     ]

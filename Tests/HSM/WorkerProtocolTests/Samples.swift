@@ -53,6 +53,9 @@ enum Samples {
                 publicKeyHash: octets(32, from: 42),
                 request: PortalRequest(.listCertificates, of: "A1B2C3D4E5")!,
                 scope: .unversioned)),
+        .signJWT(
+            JWTSigning(
+                publicKeyHash: octets(32, from: 42), request: PortalRequest(.revokeCertificate, of: "C1")!, scope: nil)),
         .destroyKey(publicKeyHash: octets(32, from: 51)),
     ]
 

@@ -35,18 +35,12 @@ import TokenForge
                 try #require(imported.status == 0, "\(imported)")
             }
             files = try FreshDirectory()
-            try files.write("subjectAltName=DNS:\(PortalSimulator.host)\n", to: "ext")
-            for command in [
-                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=root -keyout root.key "
-                    + "-out root.crt",
-                "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=api -keyout api.key -out api.csr",
-                "x509 -req -in api.csr -CA root.crt -CAkey root.key -CAcreateserial -extfile ext -days 30 -out api.crt",
-            ] { try await files.openssl(command) }
+            try await files.writeServerCertificate(for: PortalSimulator.host)
             simulator = try await PortalSimulator(
                 key: PortalSimulator.Key(
                     issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34",
                     publicKey: isKnown ? key.publicKey : P256.Signing.PrivateKey().publicKey),
-                certificate: files.path("api.crt"), privateKey: files.path("api.key"))
+                certificate: files.path("server.crt"), privateKey: files.path("server.key"))
             let yaml = try files.write(
                 """
                 paytokend: { socket: "\(harness.socket)" }

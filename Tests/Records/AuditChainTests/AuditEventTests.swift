@@ -41,6 +41,32 @@ struct AuditEventTests {
             ),
             (.keyProof(certificate: nil), "key_proof", ""),
             (.keyProof(certificate: digest), "key_proof", #","certificateSha256":"\#(hex)""#),
+            (
+                .jwtSignature(
+                    JWTSignatureDetails(
+                        access: .write(
+                            PortalWriteDetails(
+                                appleId: AuditText("A1B2C3D4E5"), certifiedKey: digest, csr: digest,
+                                attempt: RenewalAttemptId(hex: "0a1b2c3d4e5f6071")!,
+                                approval: ApprovalIdentifier(hex: "01020304")!)),
+                        request: AuditText("POST /v1/certificates"), keyId: AuditText("2X9R4HXF34"))),
+                "jwt_signature",
+                #","access":"write","request":"POST /v1/certificates","keyId":"2X9R4HXF34","appleId":"A1B2C3D4E5""#
+                    + #","certifiedKey":"\#(digest.base64)","csrSha256":"\#(hex)""#
+                    + #","attempt":"0a1b2c3d4e5f6071","approval":"01020304""#
+            ),
+            (
+                .jwtSignature(
+                    JWTSignatureDetails(
+                        access: .write(
+                            PortalWriteDetails(
+                                appleId: AuditText("C1"), certifiedKey: digest, csr: nil,
+                                attempt: RenewalAttemptId(hex: "0a1b2c3d4e5f6071")!, approval: nil)),
+                        request: AuditText("DELETE /v1/certificates/C1"), keyId: AuditText("2X9R4HXF34"))),
+                "jwt_signature",
+                #","access":"write","request":"DELETE /v1/certificates/C1","keyId":"2X9R4HXF34","appleId":"C1""#
+                    + #","certifiedKey":"\#(digest.base64)","attempt":"0a1b2c3d4e5f6071""#
+            ),
             (.request, "request", ""),
             (
                 .refusals(RefusalSummary(since: time, counts: [.overloaded: 3, .forbidden: 12, .notFound: 0])!),

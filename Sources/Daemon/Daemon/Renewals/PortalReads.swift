@@ -12,8 +12,6 @@ import Refusals
 /// Everything is in this process's memory: a read is requested again after a restart. Ages and pauses are measured with
 /// a clock that no person can set, since an old list must not look fresh.
 final class PortalReads: Sendable {
-    /// The time for which the outbound program has a request: as long as its JSON Web Token is valid.
-    static let workTime = Duration.seconds(90)
     /// The time after a finished read during which a further request gets the same result. Apple permits some thousand
     /// requests an hour for one key.
     static let pause = Duration.seconds(60)
@@ -35,7 +33,8 @@ final class PortalReads: Sendable {
     struct Read: Sendable {
         /// The time of the request, for people.
         let requestedAt: Date
-        fileprivate let requested: ContinuousClock.Instant
+        /// The same by the clock that no person can set. All requests to Apple follow it.
+        let began: ContinuousClock.Instant
         fileprivate(set) var phase = Phase.findingMerchant
         /// The time at which the read ended; nil while it is open.
         fileprivate var ended: ContinuousClock.Instant?
@@ -65,15 +64,6 @@ final class PortalReads: Sendable {
         let findings: [PortalFinding]
         let circumstances: Circumstances
         let made: ContinuousClock.Instant
-    }
-
-    /// A request for the outbound program.
-    struct Work: Sendable {
-        let id: String
-        let merchant: String
-        let request: PortalRequest
-        let scope: TokenScope
-        let deadline: Date
     }
 
     fileprivate struct State {
@@ -106,18 +96,33 @@ final class PortalReads: Sendable {
     /// Requests a read, unless one is under way or has just ended.
     /// - Returns: the merchant's read.
     func request(_ merchant: PortalName) -> Read {
+        request(merchant) { $0 >= ($1 ? Self.pauseAfterFailure : Self.pause) }
+    }
+
+    /// Returns the merchant's read if it began at or after a time; it may be under way or have failed. Otherwise requests
+    /// one, as soon as none is under way, and returns nil. A caller repeats the call until the read has ended.
+    ///
+    /// A decision about a write needs a list that was read directly before it.
+    func request(_ merchant: PortalName, begunSince time: ContinuousClock.Instant) -> Read? {
+        if let read = read(of: merchant), read.began >= time { return read }
+        let read = request(merchant) { !$1 || $0 >= Self.pauseAfterFailure }
+        return read.began >= time ? read : nil
+    }
+
+    /// - Parameter mayRepeat: returns true if an ended read may be repeated. Its parameters are the time since the end,
+    ///   and true if the read failed.
+    private func request(_ merchant: PortalName, _ mayRepeat: (Duration, Bool) -> Bool) -> Read {
         let now = now()
         return state.withLock { state in
             if let read = state.reads[merchant] {
-                let pause = read.isFailed ? Self.pauseAfterFailure : Self.pause
-                guard let ended = read.ended, ended.duration(to: now) >= pause else { return read }
+                guard let ended = read.ended, mayRepeat(ended.duration(to: now), read.isFailed) else { return read }
             } else if state.reads.count >= Self.capacity,
-                let first = state.reads.min(by: { $0.value.requested < $1.value.requested })
+                let first = state.reads.min(by: { $0.value.began < $1.value.began })
             {
                 state.reads[first.key] = nil
                 state.keep(nil, of: first.key)
             }
-            let read = Read(requestedAt: clock.now(), requested: now)
+            let read = Read(requestedAt: clock.now(), began: now)
             state.reads[merchant] = read
             return read
         }
@@ -126,7 +131,7 @@ final class PortalReads: Sendable {
     func read(of merchant: PortalName) -> Read? { state.withLock { $0.reads[merchant] } }
 
     /// Takes the next request: that of the oldest open read. The outbound program must report its result.
-    func next() -> Work? {
+    func next() -> OutboundWork? {
         let now = now()
         return state.withLock { state in
             for (merchant, read) in state.reads {
@@ -134,7 +139,7 @@ final class PortalReads: Sendable {
                 state.end(merchant, .failed("The outbound program did not report the result of a request."), now)
             }
             let waiting = state.reads.filter { $0.value.ended == nil && $0.value.work == nil }
-            guard let (merchant, read) = waiting.min(by: { $0.value.requested < $1.value.requested }) else {
+            guard let (merchant, read) = waiting.min(by: { $0.value.began < $1.value.began }) else {
                 return nil
             }
             let request: PortalRequest
@@ -143,17 +148,14 @@ final class PortalReads: Sendable {
             case .listingCertificates(let resource): request = .listCertificates(merchantResource: resource)
             case .done, .failed: return nil
             }
-            let work = Work(
-                id: Hexadecimal.encode((0..<8).map { _ in UInt8.random(in: .min ... .max) }), merchant: merchant.text,
-                request: request, scope: state.scope,
-                deadline: clock.now().addingTimeInterval(TimeInterval(Self.workTime.components.seconds)))
-            state.reads[merchant]?.work = (work.id, now + Self.workTime, work.scope)
+            let work = OutboundWork(.read(request, of: merchant, scope: state.scope), clock)
+            state.reads[merchant]?.work = (work.id, now + OutboundWork.time, state.scope)
             return work
         }
     }
 
     /// Ends a read whose request could not be made.
-    func fail(_ work: Work, _ reason: String) {
+    func fail(_ work: OutboundWork, _ reason: String) {
         let now = now()
         state.withLock { state in
             guard let merchant = state.merchant(of: work.id) else { return }

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 import Foundation
 import MerchantKeys
 import PortalRequests
@@ -7,9 +8,10 @@ import Refusals
 import ServerProgram
 
 /// The handlers of `/v1/portal` and its subpaths: people request reads of Apple's list, and the outbound program makes
-/// them.
+/// them, and the writes that renewals have queued.
 struct PortalRoutes: Sendable {
     let reads: PortalReads
+    let writes: PortalWrites
     /// nil if the configuration names no key of Apple's API.
     let signer: JWTSigner?
     let keys: KeyIndex
@@ -127,29 +129,36 @@ struct PortalRoutes: Sendable {
         _ = try EmptyRequest(parsing: request.body)
         let signer = try requiredSigner()
         asked.restart()
-        guard let work = reads.next() else { return try .json(PortalWorkAnswer(work: nil)) }
+        let write = await writes.next()
+        guard let work = write ?? reads.next() else { return try .json(PortalWorkAnswer(work: nil)) }
         let token: String
         do {
             token = try await signer.sign(work, for: request.knownCaller(), draft: request.draft)
         } catch {
-            reads.fail(work, "The JSON Web Token was not signed: \(error.message)")
+            let reason = "The JSON Web Token was not signed: \(error.message)"
+            if write == nil { reads.fail(work, reason) } else { await writes.fail(work, reason) }
             throw error
         }
+        let new = work.request.new
         return try .json(
             PortalWorkAnswer(
                 work: PortalWork(
-                    id: work.id, kind: work.request.kind.name, name: work.request.name, jwt: token,
+                    id: work.id, kind: work.request.kind.name, name: work.request.name,
+                    certificateType: new?.type.rawValue, csr: new.map { Base64.encode($0.csr) }, jwt: token,
                     deadline: work.deadline)))
     }
 
     /// Handles `POST /v1/portal/work/{id}`: takes the result of a request.
-    func report(_ request: EndpointRequest) throws(Refusal) -> EndpointAnswer {
+    func report(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let report = try PortalReport(parsing: request.body)
         _ = try requiredSigner()
-        try reads.take(report, of: request.pathArguments[0])
+        let id = request.pathArguments[0]
+        if await !writes.take(report, of: id) {
+            try reads.take(report, of: id)
+            if report.status == 200 { answered.restart() }
+        }
         instruments.portalRequests.increment([report.outcome])
         instruments.portalRequestsRemaining.show(report.requestsRemaining.map(Double.init))
-        if report.status == 200 { answered.restart() }
         return try .json(PortalReportAnswer())
     }
 
@@ -183,8 +192,8 @@ extension PortalReport {
     /// The label `outcome` of the request's metric, of a closed set.
     fileprivate var outcome: String {
         switch status {
-        case nil: fault == "answer_not_understood" ? "not_understood" : "no_answer"
-        case 200: "ok"
+        case nil: fault == Fault.answerNotUnderstood.rawValue ? "not_understood" : "no_answer"
+        case 200, 201, 204: "ok"
         case 401: "unauthorized"
         case 403: "forbidden"
         case 429: "rate_limited"

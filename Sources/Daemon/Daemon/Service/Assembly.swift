@@ -168,7 +168,7 @@ struct Assembly: Sendable {
         let reload = ConfigurationReload(live: live, lifeRecords: lifeRecords, hsmTokens: hsmTokens)
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let portal = PortalRoutes(
-            reads: PortalReads(clock: clock),
+            reads: PortalReads(clock: clock), writes: PortalWrites(clock: clock),
             signer: configuration.renewal.map { JWTSigner(signatures: signatures, renewal: $0) }, keys: index,
             access: { [policies = live.policies] in policies.current.access }, clock: clock, instruments: instruments)
         let routes = RouteTable(

@@ -16,19 +16,22 @@ struct JWTSigner: Sendable {
     let signatures: RecordedSignatures
     let renewal: RenewalSettings
 
-    /// Signs a token for one read.
+    /// Signs a token for one request.
+    ///
+    /// The token for a write has every right of the team's key. So the key whose certificate is created or activated is
+    /// checked directly before.
     ///
     /// - Parameter draft: collects the facts for the audit record as they become known.
     /// - Returns: the token in compact form (RFC 7515 §7.1), which is a secret for as long as it is valid.
-    func sign(
-        _ work: PortalReads.Work, for caller: Caller, draft: AuditDraft
-    ) async throws(Refusal) -> String {
+    func sign(_ work: OutboundWork, for caller: Caller, draft: AuditDraft) async throws(Refusal) -> String {
         draft.setSubject(merchant: work.merchant)
         draft.setEvent(
             .jwtSignature(
                 JWTSignatureDetails(
-                    access: .read, request: AuditText(work.scope.text(for: work.request)),
+                    access: work.access,
+                    request: AuditText((work.scope ?? .versioned).text(for: work.request)),
                     keyId: AuditText(renewal.keyId))))
+        if case .write(let write) = work.purpose { try write.check(in: signatures.keys) }
         guard let key = serviceKey() else {
             throw Refusal(
                 .keyNotActive, "No service key is active under the configured key id; import it first.",
@@ -54,5 +57,18 @@ struct JWTSigner: Sendable {
         signatures.keys.entries.first {
             $0.use == .service && $0.merchantIdentifier == renewal.keyId && $0.state == .active
         }
+    }
+}
+
+extension OutboundWork {
+    /// The token's rights, for the record.
+    fileprivate var access: JWTSignatureDetails.Access {
+        guard case .write(let write) = purpose, let certified = AuditDigest(bytes: write.publicKeyHash.bytes) else {
+            return .read
+        }
+        return .write(
+            PortalWriteDetails(
+                appleId: AuditText(write.request.name), certifiedKey: certified,
+                csr: write.request.new.map { .of($0.csr) }, attempt: write.attempt, approval: write.approval))
     }
 }

@@ -16,14 +16,15 @@ extension OpenToken {
         guard let key = PortalKeyName(issuer: opening.portalIssuer, keyId: opening.portalKeyId) else {
             throw WorkerFailure(.importRefused, "The configuration names no key of Apple's API.")
         }
-        guard let permitted = PortalRequest(request.kind, of: request.name) else {
+        guard let right = TokenRight(request.kind, of: request.name, scope: request.scope) else {
             throw WorkerFailure(
-                .importRefused, "A service key signs tokens for known requests only; the name has another form.")
+                .importRefused,
+                "A service key signs tokens for known requests only; the name or the scope has another form.")
         }
         return try sign(with: request.publicKeyHash, for: .service, in: &session, &deadline) {
             (entry, session) throws(CallError) in
             // Each attempt has the present times, since a busy HSM token may take seconds.
-            let token = JSONWebToken(key, for: permitted, scope: request.scope, now: time(nil))
+            let token = JSONWebToken(key, for: right, now: time(nil))
             return try JWTSignatures.sign(token.signingInput, with: entry, in: &session).map(token.signed)
         }
     }

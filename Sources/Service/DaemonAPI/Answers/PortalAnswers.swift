@@ -11,19 +11,29 @@ public struct PortalWorkAnswer: Codable, Sendable, Equatable {
 public struct PortalWork: Codable, Sendable, Equatable {
     /// The name under which the result is reported, `POST /v1/portal/work/{id}`.
     public var id: String
-    /// `find_merchant` or `list_certificates`.
+    /// `find_merchant`, `list_certificates`, `create_certificate`, `activate_certificate` or `revoke_certificate`.
     public var kind: String
     /// The merchant identifier or the id of Apple's resource that the request names.
     public var name: String
-    /// The JSON Web Token that permits this request. It is a secret for as long as it is valid.
+    /// Apple's `certificateType` of a certificate to be created; otherwise absent.
+    public var certificateType: String?
+    /// The certificate request of a certificate to be created: base64 of its DER, at most 4096 bytes; otherwise absent.
+    public var csr: String?
+    /// The JSON Web Token that permits this request. It is a secret for as long as it is valid. Without a scope, as a
+    /// write needs it, it permits everything that the team's key permits.
     public var jwt: String
     /// The time after which nothing must be sent, and the result is no longer needed.
     public var deadline: Date
 
-    public init(id: String, kind: String, name: String, jwt: String, deadline: Date) {
+    public init(
+        id: String, kind: String, name: String, certificateType: String? = nil, csr: String? = nil, jwt: String,
+        deadline: Date
+    ) {
         self.id = id
         self.kind = kind
         self.name = name
+        self.certificateType = certificateType
+        self.csr = csr
         self.jwt = jwt
         self.deadline = deadline
     }

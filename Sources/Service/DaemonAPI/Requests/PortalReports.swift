@@ -43,31 +43,55 @@ public struct PortalReport: StrictRequest {
         enum CodingKeys: CodingKey, CaseIterable { case id, type, activated, content }
     }
 
+    /// The reasons why there is no answer, or why it could not be read. The raw values are part of the public contract.
+    public enum Fault: String, Sendable, CaseIterable {
+        case nameNotResolved = "name_not_resolved"
+        case notConnected = "not_connected"
+        case proxyRefused = "proxy_refused"
+        case handshakeFailed = "handshake_failed"
+        case noAnswerInTime = "no_answer_in_time"
+        case connectionLost = "connection_lost"
+        case answerTooLarge = "answer_too_large"
+        case notHTTP = "not_http"
+        case answerNotUnderstood = "answer_not_understood"
+
+        /// True if no byte of the request was sent to Apple, so that it has no effect there.
+        public var isBeforeSending: Bool {
+            switch self {
+            case .nameNotResolved, .notConnected, .proxyRefused, .handshakeFailed: true
+            case .noAnswerInTime, .connectionLost, .answerTooLarge, .notHTTP, .answerNotUnderstood: false
+            }
+        }
+    }
+
     /// The status of Apple's answer.
     public var status: Int?
     /// The code of Apple's first error, such as `NOT_AUTHORIZED`.
     public var code: String?
     /// The merchant identifiers in the answer; absent if there are none.
     public var merchants: [Merchant]?
-    /// The certificates in the answer; absent if there are none.
+    /// The certificates in the answer: those of a list, or the one that was created or activated; absent if there are none.
     public var certificates: [Certificate]?
-    /// The reason why there is no answer, or why it could not be read: a word such as `not_connected`.
+    /// The reason why there is no answer, or why it could not be read: a ``Fault``'s raw value.
     public var fault: String?
     /// The number of requests that Apple still permits within an hour, from `X-Rate-Limit`; absent if it does not say.
     public var requestsRemaining: Int?
+
+    /// True if no byte of the request was sent to Apple. An unknown reason leaves that open.
+    public var isUnsent: Bool { fault.flatMap(Fault.init)?.isBeforeSending ?? false }
 
     /// The largest number of merchant identifiers or certificates: the API's own limit of one answer.
     public static let maximumElements = 200
 
     public init(
         status: Int? = nil, code: String? = nil, merchants: [Merchant] = [], certificates: [Certificate] = [],
-        fault: String? = nil, requestsRemaining: Int? = nil
+        fault: Fault? = nil, requestsRemaining: Int? = nil
     ) {
         self.status = status
         self.code = code
         self.merchants = merchants.isEmpty ? nil : merchants
         self.certificates = certificates.isEmpty ? nil : certificates
-        self.fault = fault
+        self.fault = fault?.rawValue
         self.requestsRemaining = requestsRemaining
     }
 

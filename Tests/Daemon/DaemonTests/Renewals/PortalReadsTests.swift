@@ -19,7 +19,7 @@ import Testing
         PortalReads(clock: time, maximumBytes: maximumBytes) { [clock] in clock.now }
     }
 
-    private func opened(_ reads: PortalReads, _ merchant: PortalName = merchant) throws -> PortalReads.Work {
+    private func opened(_ reads: PortalReads, _ merchant: PortalName = merchant) throws -> OutboundWork {
         _ = reads.request(merchant)
         return try #require(reads.next())
     }
@@ -142,7 +142,7 @@ import Testing
     @Test("fails with the reason when Apple or the network does not answer as expected")
     func failures() throws {
         for (report, part) in [
-            (PortalReport(fault: "not_connected"), "not_connected"), (PortalReport(status: 429), "hourly limit"),
+            (PortalReport(fault: .notConnected), "not_connected"), (PortalReport(status: 429), "hourly limit"),
             (PortalReport(status: 500), "500"), (PortalReport(status: 406), "406"),
         ] {
             let reads = reads()
@@ -157,7 +157,7 @@ import Testing
         let work = try opened(reads)
         #expect(work.deadline == Self.noon + 90)
         #expect(throws: Refusal.self) { try reads.take(PortalReport(status: 200), of: "0123") }
-        clock.pass(PortalReads.workTime)
+        clock.pass(OutboundWork.time)
         #expect(throws: Refusal.self) { try reads.take(PortalReport(status: 200), of: work.id) }
         #expect(reads.next() == nil)
         #expect(try failure(reads)?.contains("did not report") == true)
@@ -179,6 +179,37 @@ import Testing
         // A read that fails leaves the last list, for the metrics.
         try reads.take(PortalReport(status: 500), of: again.id)
         #expect(reads.ages(of: [Self.merchant.text]) == [Self.merchant.text: .seconds(60)])
+    }
+
+    @Test("gives a decision a read that began after it, and repeats an older one without the pause")
+    func fresh() throws {
+        let reads = reads()
+        try read(reads)
+        // The read ended a moment ago, so another request for it would get the same.
+        clock.pass(.seconds(1))
+        let decision = clock.now
+        let fresh = try #require(reads.request(Self.merchant, begunSince: decision))
+        #expect(fresh.began == decision)
+        try reads.take(PortalReport(status: 200), of: #require(reads.next()).id)
+        clock.pass(.seconds(1))
+        // It is under way or has ended, and stays the decision's read.
+        #expect(reads.request(Self.merchant, begunSince: decision)?.began == decision)
+    }
+
+    @Test("does not take a read that began before a decision for one after it, and waits for its end")
+    func underWay() throws {
+        let reads = reads()
+        let work = try opened(reads)
+        clock.pass(.seconds(1))
+        let decision = clock.now
+        #expect(reads.request(Self.merchant, begunSince: decision) == nil)
+        #expect(reads.next() == nil)
+        try reads.take(PortalReport(status: 500), of: work.id)
+        // After a failure there is a pause, so that an API that does not answer is not asked without end.
+        #expect(reads.request(Self.merchant, begunSince: decision) == nil && reads.next() == nil)
+        clock.pass(PortalReads.pauseAfterFailure)
+        #expect(try #require(reads.request(Self.merchant, begunSince: decision)).began >= decision)
+        #expect(reads.next() != nil)
     }
 
     @Test("gives every merchant that ought to be read an age from the start, and no other merchant one")

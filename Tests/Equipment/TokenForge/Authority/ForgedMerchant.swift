@@ -164,3 +164,21 @@ extension ForgeAuthority {
         return try merchantCertificate(subjectPublicKeyInfo: serializer.serializedBytes, profile: profile)
     }
 }
+
+extension ForgeKey {
+    /// Returns a request for a certificate of this key: PKCS#10 (RFC 2986) in DER, with a subject that the issuer ignores.
+    public func certificateRequest() throws -> [UInt8] {
+        let (key, algorithm): (Certificate.PrivateKey, Certificate.SignatureAlgorithm) =
+            switch self {
+            case .p256(let key): (.init(key), .ecdsaWithSHA256)
+            case .p384(let key): (.init(key), .ecdsaWithSHA384)
+            case .rsa(let key): (.init(key), .sha256WithRSAEncryption)
+            }
+        let request = try CertificateSigningRequest(
+            version: .v1, subject: DistinguishedName { CommonName("A shop") }, privateKey: key,
+            attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: algorithm)
+        var serializer = DER.Serializer()
+        try serializer.serialize(request)
+        return serializer.serializedBytes
+    }
+}
