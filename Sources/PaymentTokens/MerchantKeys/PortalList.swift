@@ -15,6 +15,8 @@ public struct PortalList: Sendable, Equatable {
         public let isActivated: Bool?
         /// The hash of the certificate's key; nil if the content is not one of Apple's merchant certificates.
         public let publicKeyHash: PublicKeyHash?
+        /// SHA-256 of the certificate in DER, 32 bytes; nil like ``publicKeyHash``.
+        public let sha256: [UInt8]?
         public let notAfter: Date?
         /// True if the certificate is what Apple's type says: its purpose, its key's algorithm, and its merchant.
         let isOfItsType: Bool
@@ -28,6 +30,7 @@ public struct PortalList: Sendable, Equatable {
             self.isActivated = isActivated
             let certificate = try? MerchantCertificate(der: content)
             publicKeyHash = certificate?.publicKeyHash
+            sha256 = certificate?.sha256
             notAfter = certificate?.notAfter
             isOfItsType =
                 certificate.map { certificate in

@@ -1,0 +1,242 @@
+public import Foundation
+public import KeyTypes
+public import PaymentToken
+
+/// The renewal of one merchant's certificate at Apple: its new key, and the changes at Apple that were attempted for it.
+///
+/// ``next(_:)`` has the rules. They depend on the renewal, and on the circumstances that a daemon reads: the key's state and
+/// proofs, and Apple's list.
+public struct Renewal: Sendable, Equatable {
+    public enum State: String, Sendable, CaseIterable {
+        case open
+        case finished
+        /// A person has given up the renewal.
+        case abandoned
+    }
+
+    /// A change at Apple. Apple offers no way back from any of them.
+    public enum Change: String, Sendable, CaseIterable {
+        case create
+        case activate
+        case revoke
+    }
+
+    /// One attempt at a change. It is stored before the request is made, since Apple may have made the change although
+    /// no answer arrived.
+    public struct Attempt: Sendable, Equatable {
+        public enum Outcome: String, Sendable, CaseIterable {
+            /// The request may be on its way. Without an answer after ``Renewal/answerTime``, the outcome is unknown.
+            case intended
+            case accepted
+            case refused
+            /// Nothing was sent to Apple.
+            case notSent = "not_sent"
+            case unknown
+        }
+
+        public let change: Change
+        /// The number among the attempts at this change, from 1.
+        public let number: Int
+        public let intendedAt: Date
+        public internal(set) var outcome: Outcome
+    }
+
+    public let merchantIdentifier: String
+    public let use: KeyUse
+    public let algorithm: KeyAlgorithm
+    public internal(set) var state: State
+    /// The key of the new certificate; nil until it is generated.
+    public let newKey: PublicKeyHash?
+    /// The id at Apple of the new certificate; nil until it is known.
+    public internal(set) var certificateId: String?
+    /// The id at Apple of the certificate that wallets used when the new one was requested; nil if there was none.
+    public internal(set) var previousCertificateId: String?
+    public internal(set) var attempts: [Attempt]
+
+    public init(
+        merchantIdentifier: String, use: KeyUse, algorithm: KeyAlgorithm, newKey: PublicKeyHash?,
+        state: State = .open, certificateId: String? = nil, previousCertificateId: String? = nil,
+        attempts: [Attempt] = []
+    ) {
+        self.merchantIdentifier = merchantIdentifier
+        self.use = use
+        self.algorithm = algorithm
+        self.newKey = newKey
+        self.state = state
+        self.certificateId = certificateId
+        self.previousCertificateId = previousCertificateId
+        self.attempts = attempts
+    }
+
+    /// The time for which an attempt's answer can arrive. A request waits a minute for the outbound program, its JSON Web
+    /// Token is valid for 90 seconds, and the nodes' clocks may differ by some seconds.
+    public static let answerTime: TimeInterval = 180
+    /// The time after an attempt with an unknown outcome during which only reads follow. Apple's lists may lack a new
+    /// certificate for minutes.
+    public static let doubtTime: TimeInterval = 30 * 60
+    /// The longest age of the read on which a change is decided.
+    public static let longestReadAge: TimeInterval = 120
+    /// The shortest validity of the certificate in use with which Apple surely does not activate a new one by itself.
+    public static let shortestValidity: TimeInterval = 7 * 86_400
+    /// The longest age of a proof. An HSM token may be replaced after it.
+    public static let longestProofAge: TimeInterval = 86_400
+    /// The time after the activation from which the lack of payments is an alarm.
+    public static let alarmTime: TimeInterval = 30 * 60
+    /// The largest number of a merchant's identity certificates that Apple permits.
+    public static let largestIdentityCount = 3
+}
+
+/// The parts of a renewal's surroundings on which its next step depends.
+public struct RenewalCircumstances: Sendable {
+    /// The result of one HSM token that opened a message, or signed, with the new key.
+    public struct Proof: Sendable, Equatable {
+        public let node: String
+        public let hsmToken: String
+        /// True if the message was made with the certificate that Apple has issued for the new key.
+        public let isWithCertificate: Bool
+        public let at: Date
+        public let succeeded: Bool
+
+        public init(node: String, hsmToken: String, isWithCertificate: Bool, at: Date, succeeded: Bool) {
+            self.node = node
+            self.hsmToken = hsmToken
+            self.isWithCertificate = isWithCertificate
+            self.at = at
+            self.succeeded = succeeded
+        }
+    }
+
+    public var now: Date
+    /// The new key's state in the ledger; nil if the ledger does not know it.
+    public var keyState: KeyState?
+    /// The configured HSM tokens of the deciding node that do not show the new key.
+    public var hsmTokensWithoutKey: [String] = []
+    /// The nodes whose HSM tokens must have proved the key.
+    public var requiredNodes: Set<String> = []
+    /// The nodes that a person excludes. Every change at Apple is approved with their names.
+    public var excludedNodes: Set<String> = []
+    /// The proofs of the new key on all nodes, in any order.
+    public var proofs: [Proof] = []
+    /// True if the new key has the certificate that Apple issued for it.
+    public var hasCertificate = false
+    /// The last read of Apple's list; nil if there is none. The read began at ``readBeganAt``.
+    public var list: PortalList?
+    public var readBeganAt: Date?
+    /// The nodes on which the new key has opened a payment token that Apple signed.
+    public var nodesWithPayments: Set<String> = []
+    /// The time since which wallets are known to use the new certificate; nil if unknown.
+    public var activatedAt: Date?
+    /// True if a person says that a test payment has succeeded.
+    public var isTestPaymentMade = false
+    /// The attempt that a person wants repeated; nil if there is none.
+    public var repeatedAttempt: (change: Renewal.Change, number: Int)?
+    /// True if a person wants the previous certificate revoked.
+    public var isRevocationWanted = false
+
+    public init(now: Date) { self.now = now }
+
+    /// The required nodes without those that a person excludes.
+    private var nodes: [String] { requiredNodes.subtracting(excludedNodes).sorted() }
+
+    /// The nodes without payments of the new key, except excluded ones.
+    var nodesWithoutPayments: [String] { nodes.filter { !nodesWithPayments.contains($0) } }
+
+    /// The required nodes that have not proved the key, except excluded ones.
+    func unprovedNodes(withCertificate: Bool) -> [String] {
+        nodes.filter { !isProved($0, withCertificate: withCertificate) }
+    }
+
+    /// Returns true if a node has proved the key: the newest proof of each of its HSM tokens succeeded and is not too old.
+    /// Of two proofs at the same time, the failed one counts.
+    public func isProved(_ node: String, withCertificate: Bool) -> Bool {
+        let recent = proofs.filter { $0.node == node && $0.at > now.addingTimeInterval(-Renewal.longestProofAge) }
+        let newest = Dictionary(grouping: recent, by: \.hsmToken).values.compactMap { ofToken in
+            ofToken.max { ($0.at, $0.succeeded ? 0 : 1) < ($1.at, $1.succeeded ? 0 : 1) }
+        }
+        return !newest.isEmpty && newest.allSatisfy { $0.succeeded && ($0.isWithCertificate || !withCertificate) }
+    }
+
+    /// Returns the last list if its read began after `time` and is recent enough to decide a change.
+    func freshList(after time: Date?) -> PortalList? {
+        guard let list, let readBeganAt, now.timeIntervalSince(readBeganAt) <= Renewal.longestReadAge else {
+            return nil
+        }
+        return time.map { readBeganAt > $0 } ?? true ? list : nil
+    }
+}
+
+/// The next step of a renewal.
+public enum RenewalStep: Sendable, Equatable {
+    /// Generate the new key and its certificate request.
+    case generateKey
+    /// Wait until these HSM tokens of this node show the new key: it is one key pair, cloned by the vendor's means.
+    case distribute(hsmTokens: [String])
+    /// Wait until these nodes have proved the key.
+    case prove(nodes: [String], withCertificate: Bool)
+    /// Read Apple's list. The last one is too old to decide a change.
+    case read
+    /// Wait for the answer to an attempt.
+    case awaitAnswer(Renewal.Change, number: Int)
+    /// Read Apple's list again and again: the outcome of the attempt is unknown, or the list lacks the certificate.
+    case find(Renewal.Change)
+    /// A person decides if the attempt is repeated, since it was refused, or its outcome is still unknown.
+    case decideRepeat(Renewal.Change, number: Int, Renewal.Attempt.Outcome)
+    /// Have Apple issue the certificate.
+    ///
+    /// - Parameters:
+    ///   - number: the attempt's number.
+    ///   - previous: the id of the certificate that wallets use now; nil if not exactly one is in use.
+    ///   - keyBecomesActive: true if the key must be active here before the request, since Apple may activate the
+    ///     certificate at once.
+    case create(number: Int, previous: String?, keyBecomesActive: Bool)
+    case importCertificate(id: String)
+    /// Make wallets use the certificate. People approve it, always.
+    case activate(id: String, number: Int)
+    /// Wait for payments with the new key on these nodes.
+    ///
+    /// - Parameter isAlarming: true if wallets have used the certificate for ``Renewal/alarmTime`` and no node has opened
+    ///   a payment token with its key.
+    case watch(nodes: [String], isAlarming: Bool)
+    /// A person makes a test payment, and says so.
+    case makeTestPayment
+    /// Deactivate the old key.
+    case finish
+    /// Revoke the previous certificate, which wallets no longer use.
+    case revoke(id: String, number: Int)
+    case stop(RenewalObstacle)
+    case done
+}
+
+/// The reason why a renewal cannot go on until a person has removed it.
+public enum RenewalObstacle: Error, Sendable, Equatable {
+    /// The new key is suspended, or at its end, or no longer in the ledger.
+    case keyState(KeyState?)
+    /// The team has no such merchant identifier.
+    case merchantNotListed
+    /// Apple does not list the new certificate, or lists its id twice. It may have been revoked in the portal. The id is
+    /// nil if the key has Apple's certificate here, and the list has none of the key.
+    case notListed(id: String?)
+    /// Apple lists the new key's certificate with another type or merchant.
+    case wrongCertificate(id: String)
+    /// The new certificate has ended.
+    case certificateEnded(id: String)
+    /// Apple does not say if wallets use the certificate.
+    case activationUnknown(id: String)
+    /// Apple already lists ``Renewal/largestIdentityCount`` identity certificates.
+    case identityCertificatesExhausted
+    /// The previous certificate is unknown, of the new key, or in use.
+    case notRevocable(id: String?)
+}
+
+/// The reason why an attempt cannot begin. Another operator may have begun it.
+public enum RenewalConflict: Error, Sendable, Equatable {
+    case notOpen(Renewal.State)
+    /// The attempt that would be next has this number.
+    case otherNumber(Int)
+    /// An earlier attempt of the renewal has no outcome yet.
+    case unanswered(Renewal.Change, number: Int)
+    /// The last attempt at this change was accepted.
+    case alreadyAccepted
+    /// The outcome of the last attempt has been unknown for less than ``Renewal/doubtTime``.
+    case inDoubt(until: Date)
+}

@@ -1,0 +1,212 @@
+public import Foundation
+import KeyTypes
+
+extension Renewal {
+    /// Returns the next step: the first one in the order of a renewal that is not done.
+    ///
+    /// 1. The key is proved on every required node before a certificate exists, and again with the certificate before the
+    ///    activation.
+    /// 2. Before a certificate is requested, exactly one is in use at Apple that ends in more than
+    ///    ``shortestValidity``, or the key is active here. For a certificate that is created while none is in use is
+    ///    used at once.
+    /// 3. After an unknown answer only reads follow, for ``doubtTime``. Then a person decides, by the attempt's number.
+    /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node, and a person
+    ///    has made a test payment.
+    public func next(_ circumstances: RenewalCircumstances) -> RenewalStep {
+        switch state {
+        case .abandoned: return .done
+        case .finished: return circumstances.isRevocationWanted ? revocation(circumstances) : .done
+        case .open: break
+        }
+        guard newKey != nil else { return .generateKey }
+        guard let keyState = circumstances.keyState, [.preActivation, .active].contains(keyState) else {
+            return .stop(.keyState(circumstances.keyState))
+        }
+        if let attempt = unanswered(at: circumstances.now) {
+            return .awaitAnswer(attempt.change, number: attempt.number)
+        }
+        // Once wallets use the certificate, waiting for a proof would only delay its import.
+        let isActivated = isActivated(circumstances)
+        if !isActivated {
+            guard circumstances.hsmTokensWithoutKey.isEmpty else {
+                return .distribute(hsmTokens: circumstances.hsmTokensWithoutKey)
+            }
+            let nodes = circumstances.unprovedNodes(withCertificate: false)
+            guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: false) }
+        }
+        guard let certificate = certificateId ?? listed(in: circumstances.list).first?.identifier else {
+            return creation(circumstances, keyState)
+        }
+        guard circumstances.hasCertificate, keyState == .active else { return .importCertificate(id: certificate) }
+        if isActivated { return watching(circumstances) }
+        let nodes = circumstances.unprovedNodes(withCertificate: true)
+        guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: true) }
+        // Apple uses every identity certificate that it lists, so there is nothing to activate.
+        return use == .processing ? activation(of: certificate, circumstances) : .finish
+    }
+
+    // MARK: Steps
+
+    private func creation(_ circumstances: RenewalCircumstances, _ keyState: KeyState) -> RenewalStep {
+        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        guard list.appleId != nil else { return .stop(.merchantNotListed) }
+        guard !circumstances.hasCertificate else { return .stop(.notListed(id: nil)) }
+        if let step = stepAfterLastAttempt(at: .create, circumstances) { return step }
+        // A certificate for which Apple does not say that it is unused counts as used, and makes the case uncertain.
+        let inUse = list.entries.filter { isOfThisType($0) && $0.isActivated != false }
+        if use == .identity, inUse.count >= Self.largestIdentityCount {
+            return .stop(.identityCertificatesExhausted)
+        }
+        let previous = inUse.count == 1 && inUse[0].isActivated == true ? inUse[0] : nil
+        let lasts = circumstances.now.addingTimeInterval(Self.shortestValidity)
+        let isReplacement = previous.map { $0.isOfItsType && ($0.notAfter ?? .distantPast) > lasts } ?? false
+        return .create(
+            number: nextNumber(.create), previous: previous?.identifier,
+            keyBecomesActive: use == .processing && !isReplacement && keyState != .active)
+    }
+
+    private func activation(of certificate: String, _ circumstances: RenewalCircumstances) -> RenewalStep {
+        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        let same = list.entries.filter { $0.identifier == certificate }
+        guard same.count == 1 else {
+            let created = attempts.last { $0.change == .create }?.intendedAt ?? .distantPast
+            let isNew = same.isEmpty && circumstances.now < created.addingTimeInterval(Self.doubtTime)
+            return isNew ? .find(.create) : .stop(.notListed(id: certificate))
+        }
+        guard same[0].publicKeyHash == newKey, same[0].isOfItsType, isOfThisType(same[0]) else {
+            return .stop(.wrongCertificate(id: certificate))
+        }
+        guard (same[0].notAfter ?? .distantPast) > circumstances.now else {
+            return .stop(.certificateEnded(id: certificate))
+        }
+        guard same[0].isActivated == false else { return .stop(.activationUnknown(id: certificate)) }
+        return stepAfterLastAttempt(at: .activate, circumstances)
+            ?? .activate(id: certificate, number: nextNumber(.activate))
+    }
+
+    private func watching(_ circumstances: RenewalCircumstances) -> RenewalStep {
+        let nodes = circumstances.nodesWithoutPayments
+        guard nodes.isEmpty else {
+            let alarm = circumstances.activatedAt?.addingTimeInterval(Self.alarmTime) ?? .distantFuture
+            return .watch(
+                nodes: nodes, isAlarming: circumstances.nodesWithPayments.isEmpty && alarm <= circumstances.now)
+        }
+        return circumstances.isTestPaymentMade ? .finish : .makeTestPayment
+    }
+
+    private func revocation(_ circumstances: RenewalCircumstances) -> RenewalStep {
+        if let attempt = unanswered(at: circumstances.now) {
+            return .awaitAnswer(attempt.change, number: attempt.number)
+        }
+        guard let previous = previousCertificateId, previous != certificateId else {
+            return .stop(.notRevocable(id: previousCertificateId))
+        }
+        guard attempts.last(where: { $0.change == .revoke })?.outcome != .accepted else { return .done }
+        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        let same = list.entries.filter { $0.identifier == previous }
+        if same.isEmpty, attempts.contains(where: { $0.change == .revoke }) { return .done }
+        guard same.count == 1, isOfThisType(same[0]), same[0].publicKeyHash != newKey, same[0].isActivated == false
+        else { return .stop(.notRevocable(id: previous)) }
+        return stepAfterLastAttempt(at: .revoke, circumstances)
+            ?? .revoke(id: previous, number: nextNumber(.revoke))
+    }
+
+    /// Returns the step to take after the last attempt at a change; nil if the next attempt may begin. The list is fresh
+    /// and does not show the change.
+    private func stepAfterLastAttempt(at change: Change, _ circumstances: RenewalCircumstances) -> RenewalStep? {
+        guard let last = attempts.last(where: { $0.change == change }) else { return nil }
+        switch last.outcome {
+        case .notSent: return nil
+        case .accepted: return .find(change)
+        case .intended, .unknown:
+            guard circumstances.now >= last.intendedAt.addingTimeInterval(Self.doubtTime) else { return .find(change) }
+        case .refused: break
+        }
+        let outcome = last.outcome == .refused ? Attempt.Outcome.refused : .unknown
+        if let repeated = circumstances.repeatedAttempt, repeated == (change, last.number) { return nil }
+        return .decideRepeat(change, number: last.number, outcome)
+    }
+
+    // MARK: Facts
+
+    /// Returns true if wallets use the new certificate, by an answer of Apple or by its list.
+    private func isActivated(_ circumstances: RenewalCircumstances) -> Bool {
+        guard use == .processing else { return false }
+        return attempts.contains { $0.change == .activate && $0.outcome == .accepted }
+            || listed(in: circumstances.list).contains { $0.isActivated == true }
+    }
+
+    /// The new key's certificates of this renewal's type in a list of Apple.
+    public func listed(in list: PortalList?) -> [PortalList.Entry] {
+        (list?.entries ?? []).filter { $0.publicKeyHash == newKey && $0.isOfItsType && isOfThisType($0) }
+    }
+
+    private func isOfThisType(_ entry: PortalList.Entry) -> Bool {
+        entry.use == use && (use != .processing || (entry.type == "APPLE_PAY_RSA") == (algorithm == .rsa))
+    }
+
+    private func nextNumber(_ change: Change) -> Int { attempts.count { $0.change == change } + 1 }
+
+    /// The attempt whose answer may still arrive; nil if there is none.
+    private func unanswered(at now: Date) -> Attempt? {
+        attempts.last { $0.outcome == .intended && now < $0.intendedAt.addingTimeInterval(Self.answerTime) }
+    }
+
+    // MARK: Attempts
+
+    /// Begins an attempt. The ledger calls this in the transaction that stores the attempt, so of two operators with the
+    /// same step, one begins it.
+    ///
+    /// - Parameters:
+    ///   - number: the number from the step.
+    ///   - previous: the certificate in use, from the step ``RenewalStep/create(number:previous:keyBecomesActive:)``.
+    public mutating func begin(
+        _ change: Change, number: Int, previous: String? = nil, at now: Date
+    ) throws(RenewalConflict) {
+        guard state == (change == .revoke ? .finished : .open) else { throw .notOpen(state) }
+        if let attempt = unanswered(at: now) { throw .unanswered(attempt.change, number: attempt.number) }
+        guard number == nextNumber(change) else { throw .otherNumber(nextNumber(change)) }
+        if let last = attempts.last(where: { $0.change == change }) {
+            let certainAt = last.intendedAt.addingTimeInterval(Self.doubtTime)
+            switch last.outcome {
+            case .accepted: throw .alreadyAccepted
+            case .intended, .unknown: guard certainAt <= now else { throw .inDoubt(until: certainAt) }
+            case .refused, .notSent: break
+            }
+        }
+        attempts.append(Attempt(change: change, number: number, intendedAt: now, outcome: .intended))
+        if change == .create, let previous { previousCertificateId = previous }
+    }
+
+    /// Stores the answer to an attempt. An answer that arrives after the attempt counted as unknown is stored too.
+    ///
+    /// - Parameter certificateId: the id of the certificate that Apple created; nil for every other answer.
+    public mutating func answer(_ change: Change, number: Int, _ outcome: Attempt.Outcome, certificateId: String? = nil)
+    {
+        guard let index = attempts.firstIndex(where: { $0.change == change && $0.number == number }) else { return }
+        switch attempts[index].outcome {
+        case .accepted, .refused, .notSent: return
+        case .intended, .unknown: attempts[index].outcome = outcome
+        }
+        if change == .create, outcome == .accepted, let certificateId { found(certificateId: certificateId) }
+    }
+
+    /// Stores the id of the new certificate, which Apple's list shows.
+    public mutating func found(certificateId: String) { self.certificateId = self.certificateId ?? certificateId }
+
+    /// Ends the renewal after its last step.
+    public mutating func finish() throws(RenewalConflict) {
+        guard state == .open else { throw .notOpen(state) }
+        state = .finished
+    }
+
+    /// Gives the renewal up. Not while a request may be under way, or its effect may still appear in Apple's list.
+    public mutating func abandon(at now: Date) throws(RenewalConflict) {
+        guard state == .open else { throw .notOpen(state) }
+        for attempt in attempts where attempt.outcome == .intended || attempt.outcome == .unknown {
+            let certainAt = attempt.intendedAt.addingTimeInterval(Self.doubtTime)
+            guard certainAt <= now else { throw .inDoubt(until: certainAt) }
+        }
+        state = .abandoned
+    }
+}
