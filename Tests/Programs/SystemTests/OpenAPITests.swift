@@ -187,6 +187,10 @@ import TokenForge
         for merchant in ["merchant.com.example.openapi", "merchant.com.example.nobody"] {
             try expectDescribed(
                 try await harness.admin("/v1/rotations/\(merchant)"), "/v1/rotations/{merchant}", "get")
+            for query in ["", "?excludeNodes=a,b", "?excludeNodes=%20"] {
+                try expectDescribed(
+                    try await harness.admin("/v1/renewals/\(merchant)\(query)"), "/v1/renewals/{merchant}", "get")
+            }
         }
         let finish = "/v1/rotations/{merchant}/finish"
         for (target, path, body, status) in [

@@ -279,4 +279,105 @@ import TokenForge
             "/v1/portal/work/0123456789abcdef", socket: portal.harness.socket, body: Array(#"{"status":200}"#.utf8))
         #expect(unnamed.status == 404, "\(unnamed)")
     }
+
+    // MARK: rotate plan
+
+    /// A merchant's new key with a certificate for its request, as Apple would issue it. It is not imported yet.
+    private func begin(_ merchant: ForgedMerchant, _ portal: Portal) async throws -> (
+        new: Merchant, certificate: [UInt8], file: String
+    ) {
+        let name = merchant.merchant.identifier
+        let (request, file) = (portal.files.path("\(name).csr"), portal.files.path("\(name).cer"))
+        let start = try await portal.harness.paytokenctl(["rotate", "start", name, "--out", request])
+        try #require(start.status == 0, "\(start)")
+        let der = try #require(
+            ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: request)), label: "CERTIFICATE REQUEST"))
+        let certificate = try SharedForge.authority.merchantCertificate(
+            certificateSigningRequest: der, profile: MerchantCertificateProfile(merchantIdentifier: name))
+        try Data(certificate).write(to: URL(filePath: file))
+        return (try Merchant(certificate: certificate), certificate, file)
+    }
+
+    private func plan(
+        _ merchant: ForgedMerchant, _ portal: Portal, excluding node: String? = nil
+    ) async throws -> JSONObject {
+        let result = try await portal.harness.paytokenctl(
+            ["rotate", "plan", merchant.merchant.identifier, "--output", "json"]
+                + (node.map { ["--exclude-node", $0] } ?? []))
+        try #require(result.status == 0, "\(result)")
+        let plans = try JSONValue(parsing: result.outputBytes).arrayValue ?? []
+        try #require(plans.count == 1, "\(result)")
+        return try #require(plans[0].objectValue)
+    }
+
+    private func prove(_ key: String, _ portal: Portal) async throws {
+        let proved = try await portal.harness.paytokenctl(["key", "prove", key])
+        try #require(proved.status == 0, "\(proved)")
+    }
+
+    @Test("plans a renewal by the keys, their recorded proofs and Apple's list", .everyEngine)
+    func plans() async throws {
+        let (renewed, first, issued) = (try forged("plan"), try forged("none"), try forged("live"))
+        let portal = try await Portal([renewed, first, issued])
+        let certified = try await begin(issued, portal)
+        portal.simulator.set([
+            listed(renewed, [.init(id: "C1", content: renewed.certificate, isActivated: true)]),
+            listed(first, []),
+            listed(
+                issued,
+                [
+                    .init(id: "C2", content: issued.certificate, isActivated: true),
+                    .init(id: "C3", content: certified.certificate, isActivated: false),
+                ]),
+        ])
+
+        // Until the certificate is requested.
+        var plan = try await plan(renewed, portal)
+        #expect(plan["step"]?.stringValue == "generate" && plan["steps"]?.arrayValue == [])
+        let new = try await begin(renewed, portal).new
+        plan = try await self.plan(renewed, portal)
+        #expect(
+            plan["step"]?.stringValue == "prove"
+                && plan["publicKeyHash"]?.stringValue == Data(new.publicKeyHash).base64EncodedString())
+        let nodes = plan["nodes"]?.arrayValue?.compactMap(\.objectValue) ?? []
+        let node = try #require(nodes.first?["node"]?.stringValue)
+        #expect(nodes.count == 1 && nodes[0]["proved"]?.boolValue == false)
+        plan = try await self.plan(renewed, portal, excluding: node)
+        #expect(plan["step"]?.stringValue == "create")
+        try await prove(new.publicKeyHash.hexadecimal, portal)
+        plan = try await self.plan(renewed, portal)
+        #expect(plan["step"]?.stringValue == "create" && plan["next"]?.stringValue?.contains("certificate C1") == true)
+        #expect(plan["nodes"]?.arrayValue?.first?.objectValue?["proved"]?.boolValue == true)
+
+        // Wallets use no certificate, so they may use the new one as soon as it exists.
+        let alone = try await begin(first, portal).new
+        try await prove(alone.publicKeyHash.hexadecimal, portal)
+        plan = try await self.plan(first, portal)
+        #expect(plan["step"]?.stringValue == "create" && plan["next"]?.stringValue?.contains("at once") == true)
+
+        // From the certificate to its activation.
+        try await prove(certified.new.publicKeyHash.hexadecimal, portal)
+        plan = try await self.plan(issued, portal)
+        #expect(plan["step"]?.stringValue == "import" && plan["next"]?.stringValue?.contains("C3") == true)
+        let imported = try await portal.harness.paytokenctl(["rotate", "import", certified.file])
+        try #require(imported.status == 0, "\(imported)")
+        plan = try await self.plan(issued, portal)
+        #expect(plan["step"]?.stringValue == "prove_with_certificate")
+        try await prove(certified.new.publicKeyHash.hexadecimal, portal)
+        plan = try await self.plan(issued, portal)
+        #expect(plan["step"]?.stringValue == "activate" && plan["next"]?.stringValue?.contains("C3") == true)
+        #expect(plan["nodes"]?.arrayValue?.first?.objectValue?["provedWithCertificate"]?.boolValue == true)
+        let text = try await portal.harness.paytokenctl(["rotate", "plan", issued.merchant.identifier])
+        let words = text.output.split(separator: "\n").map { $0.split(separator: " ").prefix(2) }
+        #expect(text.status == 0 && words.contains(["activate", "NEXT"]), "\(text)")
+
+        // A suspended key gets no certificate.
+        let suspended = try await portal.harness.paytokenctl([
+            "key", "suspend", certified.new.publicKeyHash.hexadecimal, "--reason", "test",
+        ])
+        try #require(suspended.status == 0, "\(suspended)")
+        plan = try await self.plan(issued, portal)
+        #expect(plan["step"]?.stringValue == "generate")
+        #expect(portal.simulator.requests.allSatisfy { $0.method == "GET" })
+    }
 }

@@ -25,6 +25,7 @@ struct RouteTable: Sendable {
     let tokenUses: TokenUseRoutes
     let testKeys: TestKeyRoute
     let portal: PortalRoutes
+    let renewals: RenewalRoutes
 
     /// Returns the table's rows, one for each method of each path.
     /// - Parameter bodyLimit: the value of `listener.max_request_bytes`.
@@ -33,7 +34,7 @@ struct RouteTable: Sendable {
             + Self.monitoring(monitoring)
             + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
             + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
-            + Self.portal(portal)
+            + Self.portal(portal) + Self.renewals(renewals)
             + [
                 Endpoint(
                     "GET", "/v1/tokens/{token}/uses", on: [.admin], role: .audit, query: TokenUseRoutes.parameters,
@@ -194,6 +195,14 @@ struct RouteTable: Sendable {
             Endpoint(
                 "POST", PortalRoutes.workPath + "/{id}", on: [.payments], role: .portalRead,
                 bodyLimit: portalReportLimit, respond: portal.report),
+        ]
+    }
+
+    private static func renewals(_ renewals: RenewalRoutes) -> [Endpoint] {
+        [
+            Endpoint(
+                "GET", "/v1/renewals/{merchant}", on: [.admin], role: .audit, query: [RenewalRoutes.excluded],
+                respond: renewals.show)
         ]
     }
 

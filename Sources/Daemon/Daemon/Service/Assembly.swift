@@ -171,6 +171,9 @@ struct Assembly: Sendable {
             reads: PortalReads(clock: clock), writes: PortalWrites(clock: clock),
             signer: configuration.renewal.map { JWTSigner(signatures: signatures, renewal: $0) }, keys: index,
             access: { [policies = live.policies] in policies.current.access }, clock: clock, instruments: instruments)
+        let plans = RenewalPlans(
+            rotations: rotations, reads: portal.reads, hsmTokens: hsmTokens.all.map(\.name), access: portal.access,
+            clock: clock)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: TLSSigner(signatures: signatures, opening: opening)),
@@ -197,7 +200,7 @@ struct Assembly: Sendable {
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger),
             testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder),
-            portal: portal)
+            portal: portal, renewals: RenewalRoutes(plans: plans))
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),

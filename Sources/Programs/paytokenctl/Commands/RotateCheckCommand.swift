@@ -38,7 +38,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
 
     /// The longest time in which the daemon and the outbound program read a list: two requests, each as long as its
     /// JSON Web Token is valid.
-    private static let longestRead = Duration.seconds(180)
+    static let longestRead = Duration.seconds(180)
     private static let pause = Duration.milliseconds(300)
 
     func validate() throws {
@@ -105,7 +105,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
         return (answer, try JSONCoding.encode(answer))
     }
 
-    private static let lateRead = "not in time. Does paytoken-outbound run on the daemon's host?"
+    static let lateRead = "not in time. Does paytoken-outbound run on the daemon's host?"
 
     /// Returns the merchants that have a processing or identity key here that is not destroyed, in the order of their
     /// identifiers. Wallets may still use the certificate of a compromised key.
@@ -120,7 +120,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
         return merchants
     }
 
-    private static func request(
+    static func request(
         _ merchant: String, _ connection: DaemonConnection
     ) async throws -> (answer: PortalCheckAnswer, bytes: [UInt8]) {
         try await connection.post(
@@ -128,7 +128,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
     }
 
     /// Waits for the end of a read. The result has neither `readAt` nor `fault` if the read takes too long.
-    private static func answer(
+    static func answer(
         for merchant: String, _ connection: DaemonConnection, before ends: ContinuousClock.Instant
     ) async throws -> (answer: PortalCheckAnswer, bytes: [UInt8]) {
         while true {

@@ -1,0 +1,127 @@
+import DaemonAPI
+import Foundation
+import KeyTypes
+import MerchantKeys
+
+// The sentences that describe a renewal to people, as the API returns them. Programs read the step and the nodes
+// instead.
+
+/// The steps of a renewal in their order, as a plan lists them.
+enum RenewalPlanStep: String, CaseIterable {
+    case generate
+    case distribute
+    case prove
+    case create
+    case importCertificate = "import"
+    case proveWithCertificate = "prove_with_certificate"
+    case activate
+    case watch
+    case finish
+
+    var text: String {
+        switch self {
+        case .generate: "The new key is made"
+        case .distribute: "Every HSM token of this node has the new key"
+        case .prove: "Every node has proved the new key"
+        case .create: "Apple has issued its certificate"
+        case .importCertificate: "The certificate is imported"
+        case .proveWithCertificate: "Every node has proved the new key with the certificate"
+        case .activate: "Wallets use the certificate"
+        case .watch: "The new key has opened payment tokens"
+        case .finish: "The old key is deactivated"
+        }
+    }
+
+    /// The steps of a renewal of this use. Identity certificates are not activated, and open no payment tokens.
+    static func all(of use: KeyUse) -> [RenewalPlanStep] {
+        allCases.filter { use == .processing || $0 != .activate && $0 != .watch }
+    }
+}
+
+extension RenewalStep {
+    /// The step's name in the API.
+    var name: String {
+        switch self {
+        case .generateKey: "generate"
+        case .distribute: "distribute"
+        case .prove(_, let withCertificate): withCertificate ? "prove_with_certificate" : "prove"
+        case .read: "read"
+        case .awaitAnswer: "await_answer"
+        case .find: "find"
+        case .decideRepeat: "decide_repeat"
+        case .create: "create"
+        case .importCertificate: "import"
+        case .activate: "activate"
+        case .watch, .makeTestPayment: "watch"
+        case .finish: "finish"
+        case .revoke: "revoke"
+        case .stop: "stop"
+        case .done: "done"
+        }
+    }
+
+    /// The place in the list of steps; nil if the step has none, since the renewal has not begun or must be repaired.
+    ///
+    /// - Parameter hasCertificate: true if the new key has its certificate here.
+    func place(hasCertificate: Bool) -> RenewalPlanStep? {
+        switch self {
+        case .read: hasCertificate ? .activate : .create
+        case .makeTestPayment: .finish
+        case .generateKey, .stop, .done, .revoke, .awaitAnswer, .find, .decideRepeat: nil
+        default: RenewalPlanStep(rawValue: name)
+        }
+    }
+
+    /// The sentence that tells the operator what to do next.
+    var next: String {
+        switch self {
+        case .generateKey: "No new key waits; POST /v1/rotations makes one."
+        case .distribute(let hsmTokens):
+            "Copy the new key with the HSM vendor's cloning to these HSM tokens of this node: "
+                + "\(hsmTokens.joined(separator: ", "))."
+        case .prove(let nodes, let withCertificate):
+            "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", "))"
+                + (withCertificate ? ", before Apple's certificate is activated." : ", before Apple certifies the key.")
+        case .read: "Read Apple's list: POST /v1/portal/checks."
+        case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
+        case .find: "Read Apple's list again: it does not show the change yet."
+        case .decideRepeat(let change, let number, let outcome):
+            "Decide if attempt \(number) to \(change.rawValue) is repeated; its outcome is \(outcome.rawValue)."
+        case .create(_, let previous?, false):
+            "Have Apple certify the new key's request. Wallets go on with certificate \(previous) until the new one is "
+                + "activated."
+        case .create(_, _, true):
+            "Have Apple certify the new key's request, and import the certificate at once: wallets may use it "
+                + "immediately, since there is not exactly one in use with more than a week left."
+        case .create: "Have Apple certify the new key's request."
+        case .importCertificate(let id): "Import certificate \(id): POST /v1/rotations/certificate."
+        case .activate(let id, _): "Activate certificate \(id) in Apple's developer portal. This cannot be undone."
+        case .watch: "Wait for payments: wallets use the new certificate, and its key has opened no payment token yet."
+        case .makeTestPayment: "Make a test payment on each node, then POST /v1/rotations/{merchant}/finish."
+        case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
+        case .revoke(let id, _): "Revoke certificate \(id)."
+        case .stop(let obstacle): obstacle.text
+        case .done: "Nothing."
+        }
+    }
+}
+
+extension RenewalObstacle {
+    /// The reason, and what to do.
+    fileprivate var text: String {
+        switch self {
+        case .keyState(let state?): "The new key is \(state.rawValue), so it gets no certificate."
+        case .keyState(nil): "The ledger does not know the new key."
+        case .merchantNotListed: "The team of the API's key has no such merchant identifier at Apple."
+        case .notListed(let id):
+            "Apple does not list \(id.map { "certificate \($0)" } ?? "the new key's certificate"). Read the list again "
+                + "in half an hour; if it is still missing, it was revoked."
+        case .wrongCertificate(let id): "Certificate \(id) is another key's, or not what its type at Apple says."
+        case .certificateEnded(let id): "Certificate \(id) has ended; begin with another key."
+        case .activationUnknown(let id): "Apple does not say if wallets use certificate \(id); see the portal."
+        case .identityCertificatesExhausted:
+            "Apple lists \(Renewal.largestIdentityCount) identity certificates, and permits no more; revoke one first."
+        case .notRevocable(let id): "Certificate \(id ?? "of the old key") is unknown, or wallets may use it."
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import ArgumentParser
+import CommandOutput
+import DaemonAPI
+import Encodings
+import Foundation
+import StrictJSON
+
+struct RotatePlanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "plan",
+        abstract: "Shows the next step of a merchant's renewal, and what must be so before it.",
+        discussion: """
+            Reads Apple's list as rotate check does, and the recorded proofs of the new key on all nodes of the ledger. \
+            Before Apple certifies the new key, every HSM token of this node must have it, and every node must have proved \
+            it within the last 24 hours (key prove); before its certificate is activated, every node must have proved it \
+            with the certificate. It says if wallets may use the new certificate as soon as Apple has issued it, and if \
+            they use it already. It changes nothing here or at Apple, and needs the role audit: a person does each step, \
+            in the portal or with the other commands.
+
+            A node that is down holds the plan up. --exclude-node shows the plan without it; payments with the new key \
+            fail there until it has proved the key.
+
+              paytokenctl rotate plan merchant.com.example
+              paytokenctl rotate plan merchant.com.example --exclude-node host-c
+              paytokenctl rotate plan merchant.com.example --output json | jq -r '.[].step'
+
+            Exit status: 0 done; 1 if something must be repaired first; 75 Apple's list was not read: try again later. \
+            This was never tried against Apple's API, only against a simulator of its published specification.
+            """)
+
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
+    var merchant: String
+
+    @Option(help: ArgumentHelp("A node without which the plan goes on; repeat it for several.", valueName: "node"))
+    var excludeNode: [String] = []
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let connection = socket.connection
+        _ = try await RotateCheckCommand.request(merchant, connection)
+        let read = try await RotateCheckCommand.answer(
+            for: merchant, connection, before: .now + RotateCheckCommand.longestRead
+        ).answer
+        guard read.readAt != nil else {
+            throw CommandFailure(
+                .tryAgainLater, "Apple's list was not read.", more: [read.fault ?? RotateCheckCommand.lateRead])
+        }
+        let query =
+            excludeNode.isEmpty ? "" : "?excludeNodes=" + PercentEncoding.encoded(excludeNode.joined(separator: ","))
+        let answer = try await connection.send(.get("/v1/renewals/\(PercentEncoding.encoded(merchant))\(query)"))
+        // The elements as received, so that members from a newer daemon are passed on to programs.
+        guard let (list, elements) = ListAnswer<RenewalPlanStatus>.read(answer.body) else {
+            throw connection.unexpectedAnswer(answer.status)
+        }
+        try format.show(JSONValue.array(elements).compact, list.items.map(Self.text).joined(separator: "\n"))
+        if list.items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
+    }
+
+    private static let marks = ["done": "done", "next": "NEXT"]
+
+    /// The plan as text for display.
+    private static func text(_ plan: RenewalPlanStatus) -> String {
+        var text = Table(pairs: [
+            ("Merchant", plan.merchantIdentifier), ("Use", plan.use), ("Algorithm", plan.algorithm),
+            ("New key", plan.publicKeyHash ?? "-"), ("Apple's list", plan.readAt.map(RFC3339.string) ?? "-"),
+        ]).text
+        if !plan.steps.isEmpty {
+            var steps = Table(columns: ["STEP", "", ""])
+            for step in plan.steps { steps.add([step.name, marks[step.status] ?? "-", step.text]) }
+            text += "\n" + steps.text
+        }
+        if !plan.nodes.isEmpty {
+            var nodes = Table(columns: ["NODE", "PROVED", "WITH CERTIFICATE"])
+            for node in plan.nodes {
+                nodes.add([node.node, node.proved ? "yes" : "no", node.provedWithCertificate ? "yes" : "no"])
+            }
+            text += "\n" + nodes.text
+        }
+        return text + "\nNext: \(Printable.text(plan.next))\n"
+    }
+}

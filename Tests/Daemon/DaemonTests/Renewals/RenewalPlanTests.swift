@@ -1,0 +1,89 @@
+import DaemonAPI
+import Foundation
+import KeyTypes
+import MerchantKeys
+import PaymentToken
+import Testing
+
+@testable import Daemon
+
+/// The plan of a renewal as the API returns it.
+@Suite struct RenewalPlanTests {
+    private static let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+    private func status(
+        _ step: RenewalStep, use: KeyUse = .processing, _ change: (inout RenewalCircumstances) -> Void = { _ in }
+    ) -> RenewalPlanStatus {
+        let renewal = Renewal(
+            merchantIdentifier: "m", use: use, algorithm: use == .identity ? .rsa : .ec,
+            newKey: .of(subjectPublicKeyInfo: [0x30, 1]))
+        var circumstances = RenewalCircumstances(now: Self.now)
+        circumstances.requiredNodes = ["b", "a"]
+        change(&circumstances)
+        return RenewalPlanStatus(RenewalPlans.Plan(renewal: renewal, step: step, circumstances: circumstances))
+    }
+
+    private func names(_ status: RenewalPlanStatus, _ mark: String) -> [String] {
+        status.steps.filter { $0.status == mark }.map(\.name)
+    }
+
+    @Test("lists the steps before the next one as done, and the others as open")
+    func order() {
+        let prove = status(.prove(nodes: ["b"], withCertificate: false))
+        #expect(prove.step == "prove" && prove.next.contains("on b,"))
+        #expect(names(prove, "done") == ["generate", "distribute"] && names(prove, "next") == ["prove"])
+        #expect(
+            names(prove, "open") == ["create", "import", "prove_with_certificate", "activate", "watch", "finish"])
+        // A test payment follows the first payment, and comes before the end.
+        #expect(names(status(.makeTestPayment), "next") == ["finish"])
+    }
+
+    @Test("marks the change for which Apple's list must be read")
+    func read() {
+        #expect(names(status(.read), "next") == ["create"])
+        let certified = status(.read) { $0.hasCertificate = true }
+        #expect(certified.step == "read" && names(certified, "next") == ["activate"])
+    }
+
+    @Test("lists no activation of an identity certificate")
+    func identity() {
+        let steps = status(.finish, use: .identity).steps.map(\.name)
+        #expect(steps == ["generate", "distribute", "prove", "create", "import", "prove_with_certificate", "finish"])
+    }
+
+    @Test("lists no steps, and says why, if something must be repaired first")
+    func stopped() {
+        for (obstacle, word) in [
+            (RenewalObstacle.keyState(.suspended), "suspended"), (.merchantNotListed, "no such merchant identifier"),
+            (.notListed(id: nil), "Read the list again"), (.activationUnknown(id: "C7"), "C7"),
+        ] {
+            let stopped = status(.stop(obstacle))
+            #expect(stopped.step == "stop" && stopped.steps.isEmpty && stopped.next.contains(word))
+        }
+    }
+
+    @Test("says that wallets may use a new certificate at once, unless exactly one is in use")
+    func certificates() {
+        let safe = status(.create(number: 1, previous: "C1", keyBecomesActive: false)).next
+        #expect(safe.contains("certificate C1") && !safe.contains("at once"))
+        for previous in [nil, "C1"] {
+            #expect(status(.create(number: 1, previous: previous, keyBecomesActive: true)).next.contains("at once"))
+        }
+    }
+
+    @Test("says of each node if it has proved the key, and if with the certificate")
+    func nodes() {
+        let status = status(.read) { circumstances in
+            circumstances.proofs = [("a", true, true), ("b", false, true)].map { node, withCertificate, succeeded in
+                .init(
+                    node: node, hsmToken: "primary", isWithCertificate: withCertificate, at: Self.now,
+                    succeeded: succeeded)
+            }
+        }
+        #expect(
+            status.nodes == [
+                .init(node: "a", proved: true, provedWithCertificate: true),
+                .init(node: "b", proved: true, provedWithCertificate: false),
+            ])
+    }
+}
