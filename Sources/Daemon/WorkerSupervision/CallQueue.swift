@@ -274,7 +274,7 @@ final class CallQueue: Sendable {
             for call in entry.lost() {
                 if call.terms.runsAlone {
                     state.isRunningAlone = false
-                    if !hsmTokenHasFailed { refusedInputs.insert(call.frame, now: .now) }
+                    if !hsmTokenHasFailed, call.mayBeAtFault { refusedInputs.insert(call.frame, now: .now) }
                 }
                 call.finish(call.failureAtEnd, stage: hsmTokenHasFailed ? .worker : .endedWorker, &state.deferred)
             }

@@ -191,6 +191,10 @@ package struct PendingCall: Sendable {
     /// True if the call exceeded its limit, so that the worker is ended because of it.
     var hasHung = false
 
+    /// True if two workers may have ended because of the call's content. The daemon's own requests are the same each time,
+    /// and a slow HSM token must not stop them for minutes.
+    var mayBeAtFault: Bool { operation.hasCallersInput }
+
     func finish(
         _ failure: WorkerFailure, stage: CallFailure.Stage = .queue, _ deferred: inout DeferredActions
     ) {

@@ -72,17 +72,20 @@ public struct WorkerOperation: Sendable, Equatable {
     public let isRepeatable: Bool
     /// True if everything else works without this operation. A request that hung is then not sent again.
     public let isOptional: Bool
+    /// True if callers determine the request's content. A worker may then end because of it, again and again.
+    public let hasCallersInput: Bool
     /// The time that the worker always has, even if `call_timeout` is shorter.
     private let leastLimit: Duration
 
     fileprivate init(
-        _ type: UInt8, _ name: String, isRepeatable: Bool, isOptional: Bool = false,
+        _ type: UInt8, _ name: String, isRepeatable: Bool, isOptional: Bool = false, hasCallersInput: Bool = false,
         atLeast leastLimit: Duration = .zero
     ) {
         self.type = type
         self.name = name
         self.isRepeatable = isRepeatable
         self.isOptional = isOptional
+        self.hasCallersInput = hasCallersInput
         self.leastLimit = leastLimit
     }
 
@@ -97,7 +100,7 @@ extension WorkerRequest {
         switch self {
         case .open: WorkerOperation(1, "open", isRepeatable: false, atLeast: .seconds(60))
         case .listKeys: WorkerOperation(2, "list_keys", isRepeatable: true, atLeast: .seconds(30))
-        case .decrypt: WorkerOperation(3, "decrypt", isRepeatable: true)
+        case .decrypt: WorkerOperation(3, "decrypt", isRepeatable: true, hasCallersInput: true)
         case .importPrivateKey: WorkerOperation(4, "import_private_key", isRepeatable: false, atLeast: .seconds(30))
         case .importCertificate: WorkerOperation(5, "import_certificate", isRepeatable: false, atLeast: .seconds(30))
         case .probe: WorkerOperation(6, "probe", isRepeatable: true)
@@ -113,7 +116,7 @@ extension WorkerRequest {
         // The metric counts a further page under the same name as a listing's first page.
         case .listMoreKeys: WorkerOperation(16, "list_keys", isRepeatable: true, atLeast: .seconds(30))
         case .describeKey: WorkerOperation(17, "describe_key", isRepeatable: true, atLeast: .seconds(30))
-        case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true)
+        case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true, hasCallersInput: true)
         case .readAttributes:
             WorkerOperation(19, "read_attributes", isRepeatable: true, atLeast: .seconds(30))
         // A second attempt would count only the pairs that the first one left.

@@ -1,5 +1,6 @@
 public import Foundation
 import KeyTypes
+import PortalRequests
 
 extension Renewal {
     /// Returns the next step: the first one in the order of a renewal that is not done.
@@ -142,7 +143,7 @@ extension Renewal {
     }
 
     private func isOfThisType(_ entry: PortalList.Entry) -> Bool {
-        entry.use == use && (use != .processing || (entry.type == "APPLE_PAY_RSA") == (algorithm == .rsa))
+        CertificateType(rawValue: entry.type).map { $0.use == use && $0.algorithm == algorithm } ?? false
     }
 
     private func nextNumber(_ change: Change) -> Int { attempts.count { $0.change == change } + 1 }

@@ -79,6 +79,20 @@ import WorkerProtocol
         }
     }
 
+    @Test("does not refuse a request of the daemon's own after it ended two workers")
+    func ownRequest() async throws {
+        let refusedInputs = RefusedInputs()
+        let queue = CallQueue.forTest(refusedInputs: refusedInputs)
+        for (request, isRefused) in [(WorkerRequest.listAuditKeys, false), (.input(66), true)] {
+            let worker = queue.serve(1)
+            let repetition = queue.attempt(request, CallTerms(isRepetition: true, runsAlone: true))
+            try await wait { worker.count == 1 }
+            queue.ended(1)
+            #expect(await repetition.value.kind == .hsmTokenUnavailable)
+            #expect(refusedInputs.isEmpty == !isRefused)
+        }
+    }
+
     @Test("marks a failure as unsent only if no worker received the call in any attempt")
     func unsentFailure() async throws {
         let queue = CallQueue.forTest()
