@@ -142,7 +142,7 @@ let folders: [[Target]] = [
             /// A strict parser of the data that the key of a TLS client's certificate signs; Apple's session hosts.
             .target(name: "TLSHandshake", dependencies: ["Encodings"]),
             /// The possible requests to Apple's App Store Connect API, and the JSON Web Tokens for them.
-            .target(name: "PortalRequests", dependencies: ["Encodings"]),
+            .target(name: "PortalRequests", dependencies: ["Encodings", asn1]),
             /// A merchant key's algorithm and use, and the protection tiers.
             .target(name: "KeyTypes"),
             /// The frames between the daemon and its workers.

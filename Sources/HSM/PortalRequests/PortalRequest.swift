@@ -146,7 +146,7 @@ extension PortalRequest {
         case .findMerchant, .listCertificates, .revokeCertificate: nil
         case .createCertificate(let new, let merchant):
             #"{"data":{"type":"certificates","attributes":{"certificateType":"\#(new.type.rawValue)","#
-                + #""csrContent":"\#(new.pem.joined(separator: #"\n"#))\n"},"#
+                + #""csrContent":"\#(new.pem.replacing("\n", with: #"\n"#))"},"#
                 + #""relationships":{"merchantId":{"data":{"type":"merchantIds","id":"\#(merchant.text)"}}}}}"#
         case .activateCertificate(let certificate):
             #"{"data":{"type":"certificates","id":"\#(certificate.text)","attributes":{"activated":true}}}"#

@@ -1,4 +1,4 @@
-import Encodings
+import SwiftASN1
 
 /// The types of certificates that paytokend requests, as Apple names them. Apple's `APPLE_PAY_PSP_IDENTITY` is left out
 /// by design, as are the certificates of apps.
@@ -26,16 +26,8 @@ public struct NewCertificate: Sendable, Equatable {
         (self.type, self.csr) = (type, csr)
     }
 
-    /// The lines of the certificate request in PEM (RFC 7468 §7).
-    var pem: [String] {
-        var lines = ["-----BEGIN CERTIFICATE REQUEST-----"]
-        var rest = Substring(Base64.encode(csr))
-        while !rest.isEmpty {
-            lines.append(String(rest.prefix(64)))
-            rest = rest.dropFirst(64)
-        }
-        return lines + ["-----END CERTIFICATE REQUEST-----"]
-    }
+    /// The certificate request in PEM (RFC 7468 §7).
+    var pem: String { PEMDocument(type: "CERTIFICATE REQUEST", derBytes: csr).pemString + "\n" }
 }
 
 /// The id of a certificate's resource: 1 to 64 letters and digits. Apple does not document its form. It comes from an

@@ -39,6 +39,9 @@ public struct Renewal: Sendable, Equatable {
         public let number: Int
         public let intendedAt: Date
         public internal(set) var outcome: Outcome
+
+        /// The time from which Apple's list counts as showing the attempt's effect, if it had one.
+        var certainAt: Date { intendedAt.addingTimeInterval(Renewal.doubtTime) }
     }
 
     public let merchantIdentifier: String
@@ -147,7 +150,7 @@ public struct RenewalCircumstances: Sendable {
     }
 
     /// Returns true if a node has proved the key: the newest proof of each of its HSM tokens succeeded and is not too old.
-    /// Of two proofs at the same time, the failed one counts.
+    /// A failed proof outweighs another of the same time.
     public func isProved(_ node: String, withCertificate: Bool) -> Bool {
         let recent = proofs.filter { $0.node == node && $0.at > now.addingTimeInterval(-Renewal.longestProofAge) }
         let newest = Dictionary(grouping: recent, by: \.hsmToken).values.compactMap { ofToken in

@@ -70,8 +70,8 @@ extension Renewal {
         guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
         let same = list.entries.filter { $0.identifier == certificate }
         guard same.count == 1 else {
-            let created = attempts.last { $0.change == .create }?.intendedAt ?? .distantPast
-            let isNew = same.isEmpty && circumstances.now < created.addingTimeInterval(Self.doubtTime)
+            let certainAt = attempts.last { $0.change == .create }?.certainAt ?? .distantPast
+            let isNew = same.isEmpty && circumstances.now < certainAt
             return isNew ? .find(.create) : .stop(.notListed(id: certificate))
         }
         guard same[0].publicKeyHash == newKey, same[0].isOfItsType, isOfThisType(same[0]) else {
@@ -120,7 +120,7 @@ extension Renewal {
         case .notSent: return nil
         case .accepted: return .find(change)
         case .intended, .unknown:
-            guard circumstances.now >= last.intendedAt.addingTimeInterval(Self.doubtTime) else { return .find(change) }
+            guard circumstances.now >= last.certainAt else { return .find(change) }
         case .refused: break
         }
         let outcome = last.outcome == .refused ? Attempt.Outcome.refused : .unknown
@@ -168,10 +168,9 @@ extension Renewal {
         if let attempt = unanswered(at: now) { throw .unanswered(attempt.change, number: attempt.number) }
         guard number == nextNumber(change) else { throw .otherNumber(nextNumber(change)) }
         if let last = attempts.last(where: { $0.change == change }) {
-            let certainAt = last.intendedAt.addingTimeInterval(Self.doubtTime)
             switch last.outcome {
             case .accepted: throw .alreadyAccepted
-            case .intended, .unknown: guard certainAt <= now else { throw .inDoubt(until: certainAt) }
+            case .intended, .unknown: guard last.certainAt <= now else { throw .inDoubt(until: last.certainAt) }
             case .refused, .notSent: break
             }
         }
@@ -205,8 +204,7 @@ extension Renewal {
     public mutating func abandon(at now: Date) throws(RenewalConflict) {
         guard state == .open else { throw .notOpen(state) }
         for attempt in attempts where attempt.outcome == .intended || attempt.outcome == .unknown {
-            let certainAt = attempt.intendedAt.addingTimeInterval(Self.doubtTime)
-            guard certainAt <= now else { throw .inDoubt(until: certainAt) }
+            guard attempt.certainAt <= now else { throw .inDoubt(until: attempt.certainAt) }
         }
         state = .abandoned
     }

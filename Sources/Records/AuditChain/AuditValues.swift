@@ -121,14 +121,6 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self = time
     }
 
-    /// Reads a record's time from the beginning of its line, without parsing the rest. Returns nil for a line that is
-    /// not a record's.
-    public init?(ofRecord line: [UInt8]) {
-        var scanner = LineScanner(line)
-        guard scanner.recordStart() != nil else { return nil }
-        self.init(stored: scanner.untilQuotationMark())
-    }
-
     /// Parses a time as people and scripts write it: RFC 3339 §5.6 with any fraction and offset, in upper case. Digits
     /// beyond milliseconds are dropped. Returns nil for leap seconds and for any other text.
     public init?(rfc3339 text: String) {

@@ -52,6 +52,21 @@ struct RecordFrame {
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
+/// The beginning of a record's line, which is read without the rest.
+public struct RecordStart: Sendable {
+    public let node: AuditNode
+    public let sequence: Int
+    public let time: AuditTime
+
+    /// Returns nil for a line that is not a record's.
+    public init?(_ line: [UInt8]) {
+        var scanner = LineScanner(line)
+        guard let (node, sequence) = scanner.recordStart(), let time = AuditTime(stored: scanner.untilQuotationMark())
+        else { return nil }
+        (self.node, self.sequence, self.time) = (node, sequence, time)
+    }
+}
+
 /// Scans a line's parts from left to right. If the requested part does not come next, the position stays unchanged.
 struct LineScanner {
     let line: [UInt8]

@@ -9,16 +9,6 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
 
     init(_ node: AuditNode, _ sequence: Int) { (self.node, self.sequence) = (node, sequence) }
 
-    /// Reads the place from the beginning of a record's line, `{"node":"node-1","sequence":17,`.
-    init?(ofRecord line: [UInt8]) {
-        let members = line.prefix(128).split(separator: UInt8(ascii: ","), maxSplits: 2)
-        guard members.count == 3,
-            let node = AuditNode(String(decoding: members[0].dropFirst(9).dropLast(), as: UTF8.self)),
-            let sequence = Int(String(decoding: members[1].dropFirst(11), as: UTF8.self))
-        else { return nil }
-        self.init(node, sequence)
-    }
-
     /// The node's name and the sequence, such as `node-1 4711`, by which a reader finds the record in an export.
     public var text: String { "\(node.name) \(sequence)" }
 

@@ -189,8 +189,9 @@ public struct ReportBuilder: Sendable {
 
     /// Reads a line in the third pass, which looks for the records nearest to unexplained uses.
     public mutating func search(line: [UInt8]) {
-        if let time = AuditTime(ofRecord: line), let place = RecordPlace(ofRecord: line) {
-            reconciliation.search(line, of: RecordMoment(time: time, place: place))
+        if let start = RecordStart(line) {
+            let place = RecordPlace(start.node, start.sequence)
+            reconciliation.search(line, of: RecordMoment(time: start.time, place: place))
         } else if let signed = SignedCheckpoint(line: line) {
             reconciliation.search(signed.checkpoint)
         }

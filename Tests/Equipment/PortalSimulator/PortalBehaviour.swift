@@ -31,7 +31,7 @@ extension PortalSimulator {
         public var clockSkew = 0
         /// The number of requests after which every further one is refused with 429.
         public var requestLimit = Int.max
-        /// What happens to the next requests, before anything is drawn.
+        /// The treatment of the next requests, before anything is drawn.
         public var interruptions: [Interruption] = []
         /// One of this number of requests is interrupted, as the seed has it; 0 for none.
         public var oneInterruptedOf: UInt64 = 0

@@ -8,7 +8,7 @@ import TokenForge
 
 @testable import MerchantKeys
 
-/// What the daemon never changes at Apple, whatever people approve.
+/// The changes at Apple that the daemon never makes, whatever people approve.
 @Suite struct PortalWriteRulesTests {
     private static let merchant = "merchant.com.example"
     private static let id = CertificateId("C1")!

@@ -90,7 +90,7 @@ struct ArchiveFile: Sendable {
                 if case .record(_, let record) = line {
                     // A damaged line without a time ends the archive too. It stays in the ledger, where `audit verify`
                     // reports it.
-                    isOver = AuditTime(ofRecord: record).map { $0 >= cutOff } ?? true
+                    isOver = RecordStart(record).map { $0.time >= cutOff } ?? true
                     if isOver { break }
                 }
                 bytes += line.bytes + [UInt8(ascii: "\n")]

@@ -58,8 +58,6 @@ struct RotatePlanCommand: AsyncParsableCommand {
         if list.items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
     }
 
-    private static let marks = ["done": "done", "next": "NEXT"]
-
     /// The plan as text for display.
     private static func text(_ plan: RenewalPlanStatus) -> String {
         var text = Table(pairs: [
@@ -67,9 +65,7 @@ struct RotatePlanCommand: AsyncParsableCommand {
             ("New key", plan.publicKeyHash ?? "-"), ("Apple's list", plan.readAt.map(RFC3339.string) ?? "-"),
         ]).text
         if !plan.steps.isEmpty {
-            var steps = Table(columns: ["STEP", "", ""])
-            for step in plan.steps { steps.add([step.name, marks[step.status] ?? "-", step.text]) }
-            text += "\n" + steps.text
+            text += "\n" + RotationText.steps(plan.steps, text: \.text)
         }
         if !plan.nodes.isEmpty {
             var nodes = Table(columns: ["NODE", "PROVED", "WITH CERTIFICATE"])
@@ -78,6 +74,6 @@ struct RotatePlanCommand: AsyncParsableCommand {
             }
             text += "\n" + nodes.text
         }
-        return text + "\nNext: \(Printable.text(plan.next))\n"
+        return text + RotationText.line("Next: \(plan.next)")
     }
 }

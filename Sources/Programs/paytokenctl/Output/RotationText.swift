@@ -13,9 +13,7 @@ enum RotationText {
             ("Phase", rotation.phase),
         ]).text
         if !rotation.steps.isEmpty {
-            var steps = Table(columns: ["STEP", "", ""])
-            for step in rotation.steps { steps.add([step.name, marks[step.status] ?? "-", guidance.text(of: step)]) }
-            text += "\n" + steps.text
+            text += "\n" + steps(rotation.steps, text: guidance.text)
         }
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
         if let node = rotation.refusedOn {
@@ -26,8 +24,15 @@ enum RotationText {
         return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
     }
 
+    /// A table of steps.
+    static func steps(_ steps: [RotationStatus.Step], text: (RotationStatus.Step) -> String) -> String {
+        var table = Table(columns: ["STEP", "", ""])
+        for step in steps { table.add([step.name, marks[step.status] ?? "-", text(step)]) }
+        return table.text
+    }
+
     /// A line after an empty one.
-    private static func line(_ text: String) -> String { "\n\(Printable.text(text))\n" }
+    static func line(_ text: String) -> String { "\n\(Printable.text(text))\n" }
 
     /// One line for each rotation.
     static func several(_ rotations: [RotationStatus]) -> Table {
