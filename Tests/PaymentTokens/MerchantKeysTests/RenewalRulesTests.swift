@@ -310,6 +310,10 @@ import TokenForge
         #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
             try renewal.begin(.create, number: 1, at: Self.now)
         }
+        // No other change either, since nobody knows yet which certificate wallets use.
+        #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
+            try renewal.begin(.activate, number: 1, at: Self.now)
+        }
         #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
             try renewal.abandon(at: Self.now)
         }
