@@ -414,6 +414,10 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "processor-simulator",
                 dependencies: ["HTTPListener", "ProcessorSimulator", "ProductVersion", arguments, signals]),
+            /// PortalSimulator's command line.
+            .executableTarget(
+                name: "portal-simulator",
+                dependencies: ["PortalSimulator", "ProductVersion", "TokenForge", arguments, crypto]),
             /// The start of a program with files as its standard descriptors and no other descriptor.
             .target(name: "ProgramStart", dependencies: ["CLinux"]),
             /// Starts real components in fresh directories.

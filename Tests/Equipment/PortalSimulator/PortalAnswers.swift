@@ -10,6 +10,7 @@ extension PortalContent {
         _ head: PortalRequestHead, _ body: [UInt8], _ token: PortalToken?, number: Int, by authority: ForgeAuthority?,
         now: Date
     ) -> PortalReply {
+        act(before: head.method, by: authority, now: now)
         let interruption = nextInterruption()
         var reply: PortalReply
         switch interruption {

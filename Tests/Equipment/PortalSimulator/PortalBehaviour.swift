@@ -25,6 +25,8 @@ extension PortalSimulator {
         public var readsBeforeActivated = 0
         /// The seconds after an activation in which wallets use the old certificate and the new one.
         public var mixedSeconds = 0.0
+        /// The seconds after that in which single late wallets still use the old certificate.
+        public var lateSeconds = 0.0
         /// Apple's `activated` of an identity certificate; nil leaves it out.
         public var identityActivation: Bool? = true
         /// The seconds by which the API's clock is ahead.
@@ -35,6 +37,9 @@ extension PortalSimulator {
         public var interruptions: [Interruption] = []
         /// One of this number of requests is interrupted, as the seed has it; 0 for none.
         public var oneInterruptedOf: UInt64 = 0
+        /// Acts of people in the portal, each directly before the next request with its method. An act that the portal refuses
+        /// has no effect.
+        public var acts: [(before: String, act: Act)] = []
 
         public init() {}
 
@@ -59,7 +64,16 @@ extension PortalSimulator {
             identityActivation = [true, false, nil][Int(draws.next(3))]
             clockSkew = Int(draws.next(80)) - 9
             oneInterruptedOf = 5 + draws.next(20)
+            lateSeconds = Double(draws.next(60))
         }
+    }
+
+    /// An act of a person in the portal.
+    public enum Act: Sendable {
+        /// Requests a certificate for a key that was made by other means.
+        case createOther(merchant: String, type: String)
+        case activate(String)
+        case revoke(String)
     }
 
     /// A request that does not end with the right answer.

@@ -79,12 +79,28 @@ public final class PortalSimulator: Sendable {
         }
     }
 
+    /// What happened to a certificate.
+    public struct Change: Sendable {
+        public enum Kind: String, Sendable { case created, activated, revoked }
+
+        public let time: Date
+        public let kind: Kind
+        public let id: String
+        /// SHA-256 of the SubjectPublicKeyInfo; empty if the certificate is not readable.
+        public let publicKeyHash: [UInt8]
+        /// False if a request to the API made the change.
+        public let isByPerson: Bool
+    }
+
     /// A request that arrived, and its answer's status.
     public struct Request: Sendable {
+        public let time: Date
         public let method: String
         public let target: String
         /// 0 if no answer was sent.
         public let status: Int
+        /// True if the answer was sent completely.
+        public let isAnswered: Bool
         /// The scope of the request's token; nil if the token has none, or is not valid.
         public let scope: [String]?
         /// The time in seconds from `iat` to `exp` of the request's token; nil if the token is not valid.
@@ -115,9 +131,8 @@ public final class PortalSimulator: Sendable {
 
     public func change(_ body: (inout Behaviour) -> Void) { state.withLock { body(&$0.content.behaviour) } }
 
-    /// Draws the whole behaviour from a seed, and prints the seed.
+    /// Draws the whole behaviour from a seed. The caller prints the seed.
     public func draw(seed: UInt64) {
-        print("the portal's behaviour is that of the seed \(seed)")
         state.withLock { state in
             state.content.behaviour = Behaviour(seed: seed)
             state.content.draws = Draws(seed: ~seed)
@@ -166,7 +181,8 @@ public final class PortalSimulator: Sendable {
                 head, body, claims, number: state.requests.count, by: authority, now: now)
             state.requests.append(
                 Request(
-                    method: head.method, target: head.target, status: reply.delivery == .none ? 0 : reply.status,
+                    time: now, method: head.method, target: head.target,
+                    status: reply.delivery == .none ? 0 : reply.status, isAnswered: reply.delivery == .whole,
                     scope: claims?.scope, lifetime: claims?.lifetime, body: body))
             return reply
         }
@@ -175,10 +191,35 @@ public final class PortalSimulator: Sendable {
     // MARK: Acts of people in the portal, and observations
 
     /// Activates a certificate, as a person does in the portal.
-    public func activate(_ id: String) throws { _ = try state.withLock { try $0.content.activate(id, now: Date()) } }
+    public func activate(_ id: String) throws {
+        _ = try state.withLock { state in
+            try state.content.byPerson { content throws(Refusal) in try content.activate(id, now: Date()) }
+        }
+    }
 
     /// Revokes a certificate, as a person does in the portal.
-    public func revoke(_ id: String) throws { try state.withLock { try $0.content.revoke(id, now: Date()) } }
+    public func revoke(_ id: String) throws {
+        try state.withLock { state in
+            try state.content.byPerson { content throws(Refusal) in try content.revoke(id, now: Date()) }
+        }
+    }
+
+    /// Requests a certificate, as a person does in the portal.
+    ///
+    /// - Parameters:
+    ///   - csr: the certificate request in DER.
+    ///   - merchant: the merchant identifier.
+    public func create(_ type: String, _ csr: [UInt8], merchant: String) throws -> Certificate {
+        guard let authority else { throw Refusal(500, "UNEXPECTED_ERROR") }
+        return try state.withLock { state in
+            guard let found = state.content.merchants.first(where: { $0.identifier == merchant }) else {
+                throw Refusal(404, "NOT_FOUND")
+            }
+            return try state.content.byPerson { content throws(Refusal) in
+                try content.create(type, csr, merchant: found.id, by: authority, now: Date())
+            }
+        }
+    }
 
     /// Adds a certificate of the team's apps.
     public func addOther(_ id: String) { state.withLock { _ = $0.content.otherCertificates.insert(id) } }
@@ -198,4 +239,10 @@ public final class PortalSimulator: Sendable {
     public func inUse(_ merchant: String, type: String = "APPLE_PAY") -> [Certificate] {
         state.withLock { $0.content.inUse(merchant, type, now: Date()) }
     }
+
+    /// The certificates that only late wallets still use, of all merchants.
+    public var late: [Certificate] { state.withLock { $0.content.late(now: Date()) } }
+
+    /// What happened to certificates, in order.
+    public var changes: [Change] { state.withLock { $0.content.changes } }
 }

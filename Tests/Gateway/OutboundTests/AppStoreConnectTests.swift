@@ -189,10 +189,41 @@ import TokenForge
         #expect(simulator.requests.isEmpty)
     }
 
+    @Test("wallets use both certificates for a while after an activation, and late ones the old certificate after that")
+    func wallets() throws {
+        set([try used(), .init(id: "NEW1", content: merchant.certificate, isActivated: false)])
+        simulator.change { $0.lateSeconds = 3600 }
+        try simulator.activate("NEW1")
+        #expect(simulator.inUse(merchant.merchant.identifier).map(\.id) == ["NEW1"])
+        #expect(simulator.late.map(\.id) == ["OLD1"])
+        simulator.change { ($0.mixedSeconds, $0.lateSeconds) = (3600, 0) }
+        try simulator.activate("OLD1")
+        #expect(simulator.inUse(merchant.merchant.identifier).map(\.id) == ["OLD1", "NEW1"])
+        #expect(simulator.late.map(\.id) == ["OLD1"])
+    }
+
+    @Test("people act in the portal directly before a request, and the portal tells their changes from the API's")
+    func acts() async throws {
+        set([try used()])
+        simulator.change {
+            $0.maximumCertificates = 3
+            $0.acts = [("POST", .createOther(merchant: merchant.merchant.identifier, type: "APPLE_PAY"))]
+        }
+        let report = try await report(creation())
+        #expect(report.status == 201)
+        let changes = simulator.changes
+        #expect(changes.map(\.kind) == [.created, .created] && changes.map(\.isByPerson) == [true, false])
+        #expect(changes.map { $0.publicKeyHash == merchant.merchant.publicKeyHash } == [false, true])
+        #expect(certificates.map(\.isActivated) == [true, false, false])
+        try simulator.revoke(changes[0].id)
+        #expect(simulator.changes.map(\.kind) == [.created, .created, .revoked])
+    }
+
     @Test(
         "does the same whatever Apple's undocumented choices are",
         arguments: [UInt64.random(in: 0...999_999), .random(in: 0...999_999), 1, 2, 3, 4])
     func drawn(_ seed: UInt64) async throws {
+        print("the portal's behaviour is that of the seed \(seed)")
         simulator.draw(seed: seed)
         simulator.change { $0.clockSkew = 0 }
         set([try used()])
