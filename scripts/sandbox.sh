@@ -17,6 +17,7 @@
 #   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
 #   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
 #   sandbox_apple           makes the certificate of a simulated Apple, apple.pem, and the roots of its clients, clients.pem
+#   sandbox_portal          makes the team's key for the simulated API, AuthKey_2X9R4HXF34.p8, and the host's certificate, portal.pem
 #   sandbox_run PROGRAM …   runs a program that is ended, with time to clean up, when the script is
 #   sandbox_block SCRIPT NAME
 #                           prints the fenced block of README.md or an article after the comment that SCRIPT runs it as NAME
@@ -165,6 +166,13 @@ sandbox_apple() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=apple-pay-gateway.apple.com \
         -addext subjectAltName=DNS:apple-pay-gateway.apple.com -keyout apple.key -out apple.pem 2>/dev/null
     cat authority/root.pem authority/developer-relations.pem >clients.pem
+}
+
+sandbox_portal() {
+    local host=api.appstoreconnect.apple.com
+    openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out AuthKey_2X9R4HXF34.p8 2>/dev/null
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "/CN=$host" \
+        -addext "subjectAltName=DNS:$host" -keyout portal.key -out portal.pem 2>/dev/null
 }
 
 sandbox_run() {
