@@ -167,7 +167,7 @@ let folders: [[Target]] = [
             .target(
                 name: "PaymentToken",
                 dependencies: ["Locks", "Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
-            /// Google Pay's payment token: its format, and its signatures up to Google's root keys. No I/O and no clock.
+            /// Google Pay's payment token: its format, its signatures up to Google's root keys, its plaintext. No I/O and no clock.
             .target(
                 name: "GooglePayToken", dependencies: ["Encodings", "PaymentToken", "Refusals", "StrictJSON", crypto]),
             /// The index from public key hash to merchant key; states, certificates, rotations.
@@ -497,7 +497,9 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "GooglePayTokenTests",
                 dependencies: [
-                    "Encodings", "GooglePayToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge", crypto,
+                    "Encodings", "GooglePayToken", "PaymentToken", "Refusals", "StrictJSON", "TestSupport",
+                    "TokenForge",
+                    crypto,
                 ],
                 exclude: ["open-google-pay"]),
             .testTarget(

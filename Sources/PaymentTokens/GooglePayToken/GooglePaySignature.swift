@@ -62,7 +62,7 @@ extension GooglePayToken {
     }
 
     /// The bytes under a signature: each part after its length in four bytes, little-endian. The lengths keep bytes from
-    /// being moved between the parts.
+    /// being moved between the parts. ``GooglePayClaims`` hashes parts in the same form.
     static func signedBytes(_ parts: [[UInt8]]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(parts.reduce(0) { size, part in size + 4 + part.count })

@@ -7,7 +7,7 @@ import TokenForge
 extension FuzzTarget {
     /// A payment token of Google Pay. Random bytes would end at the signatures, so that half of the inputs change a genuine one.
     ///
-    /// The input's first octet: if it is even, the rest is a payment token's JSON. If it is odd, the rest changes the text of
+    /// The input's first octet: if it is even, the rest is a payment token's JSON, or a plaintext's. If it is odd, the rest changes the text of
     /// a genuine payment token: four octets for each change, which are its kind, its position in 65,536ths, and its value.
     static let googlePayToken = FuzzTarget(
         name: "google-pay-token", longest: 4096,
@@ -18,6 +18,7 @@ extension FuzzTarget {
         let rest = Array(input.dropFirst())
         if input.first.map({ $0 & 1 == 0 }) ?? true {
             try checkForm(of: rest)
+            try checkPlaintext(rest)
         } else {
             try await GooglePay.shared.get().check(changes: rest)
         }
@@ -50,6 +51,19 @@ extension FuzzTarget {
             try expect(
                 Data(base64Encoded: signature)?.base64EncodedString() == signature, "a signature is not strict base64")
         }
+    }
+
+    /// What is read of a plaintext must be what it says.
+    private static func checkPlaintext(_ text: [UInt8]) throws {
+        guard let payload = try? GooglePayPayload(plaintext: text) else { return }
+        let members = (try JSONSerialization.jsonObject(with: Data(text)) as? [String: Any]) ?? [:]
+        let details = members["paymentMethodDetails"] as? [String: Any]
+        try expect(members["messageId"] as? String == payload.messageId, "messageId is not the text's")
+        try expect(details?["authMethod"] as? String == payload.authMethod.rawValue, "authMethod is not the text's")
+        let milliseconds = (members["messageExpiration"] as? String).flatMap { Double($0) }
+        try expect(
+            milliseconds.map { $0 / 1_000 } == payload.messageExpiration.timeIntervalSince1970,
+            "messageExpiration is not the text's")
     }
 
     private static func signatures(of token: JSONValue) -> [JSONValue?] {

@@ -122,19 +122,36 @@ public struct GooglePaySealing: Sendable {
     public init(_ plaintext: [UInt8], to merchantKey: P256.KeyAgreement.PublicKey) throws {
         let ephemeral = P256.KeyAgreement.PrivateKey()
         let point = ephemeral.publicKey.x963Representation
-        let secret = try ephemeral.sharedSecretFromKeyAgreement(with: merchantKey)
-        let material = unsafe secret.withUnsafeBytes { unsafe point + Data($0) }
-        // RFC 5869 with 32 zero bytes as salt, the information "Google", and 64 bytes of output.
-        let extracted = Self.mac(material, Data(repeating: 0, count: 32))
-        let first = Self.mac(Data("Google".utf8) + [1], extracted)
-        let second = Self.mac(first + Data("Google".utf8) + [2], extracted)
+        let keys = Self.keys(try ephemeral.sharedSecretFromKeyAgreement(with: merchantKey), point)
         let ciphertext = try AES._CTR.encrypt(
-            plaintext, using: SymmetricKey(data: first),
-            nonce: AES._CTR.Nonce(nonceBytes: [UInt8](repeating: 0, count: 16)))
+            plaintext, using: SymmetricKey(data: keys.encryption), nonce: AES._CTR.Nonce(nonceBytes: Self.nonce))
         signedMessage = """
             {"encryptedMessage":"\(GooglePayText.base64(ciphertext))","ephemeralPublicKey":"\(GooglePayText.base64(point))",\
-            "tag":"\(GooglePayText.base64(Self.mac(ciphertext, second)))"}
+            "tag":"\(GooglePayText.base64(Self.mac(ciphertext, keys.authentication)))"}
             """
+    }
+
+    /// Opens an encrypted part; nil if it is not for this key, or its tag is wrong.
+    public static func open(
+        _ ciphertext: [UInt8], tag: [UInt8], ephemeralPublicKey point: [UInt8], with key: P256.KeyAgreement.PrivateKey
+    ) throws -> [UInt8]? {
+        let secret = try key.sharedSecretFromKeyAgreement(
+            with: P256.KeyAgreement.PublicKey(x963Representation: point))
+        let keys = keys(secret, Data(point))
+        guard Array(mac(Data(ciphertext), keys.authentication)) == tag else { return nil }
+        return Array(
+            try AES._CTR.decrypt(
+                ciphertext, using: SymmetricKey(data: keys.encryption), nonce: AES._CTR.Nonce(nonceBytes: nonce)))
+    }
+
+    private static let nonce = [UInt8](repeating: 0, count: 16)
+
+    /// RFC 5869 with 32 zero bytes as salt, the information "Google", and 64 bytes of output.
+    private static func keys(_ secret: SharedSecret, _ point: Data) -> (encryption: Data, authentication: Data) {
+        let material = unsafe secret.withUnsafeBytes { unsafe point + Data($0) }
+        let extracted = mac(material, Data(repeating: 0, count: 32))
+        let first = mac(Data("Google".utf8) + [1], extracted)
+        return (first, mac(first + Data("Google".utf8) + [2], extracted))
     }
 
     private static func mac(_ message: Data, _ key: Data) -> Data {
