@@ -136,7 +136,7 @@ let folders: [[Target]] = [
             .target(name: "PKCS11", dependencies: ["CPKCS11", "Encodings", "SecretMemory"]),
             /// The sealing of a private key for the worker: paytokenctl seals, the worker opens.
             .target(name: "KeySealing", dependencies: ["SecretMemory", crypto]),
-            /// The one-step KDF, OAEP and GCM of tier C.
+            /// Tier C: the one-step KDF, OAEP and GCM for Apple Pay; HKDF, HMAC and AES-CTR for Google Pay.
             .target(
                 name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto]),
             /// A strict parser of the data that the key of a TLS client's certificate signs; Apple's session hosts.
@@ -467,7 +467,8 @@ let folders: [[Target]] = [
                     cryptoExtras, asn1,
                 ]),
             .testTarget(
-                name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto]),
+                name: "KeyRestorationTests",
+                dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto, cryptoExtras]),
             .testTarget(name: "PortalRequestsTests", dependencies: ["PortalRequests"]),
             .testTarget(
                 name: "WorkerProtocolTests", dependencies: ["PortalRequests", "WorkerProtocol", "TestSupport"]),

@@ -171,6 +171,7 @@ extension HSMTokenCondition {
         switch scheme {
         case .ecV1: openDescription?.tierECv1
         case .rsaV1: openDescription?.tierRSAv1
+        case .ecV2: openDescription?.tierECv2
         }
     }
 }

@@ -20,6 +20,24 @@ struct cpkcs11_gcm_params_without_vector_bits {
     CK_ULONG ulTagBits;
 };
 
+// CKM_HKDF_DERIVE and its parameters (PKCS#11 v3.0 §2.60), which p11-kit 0.24.1's header lacks.
+#ifndef CKM_HKDF_DERIVE
+#define CKM_HKDF_DERIVE (0x0000402AUL)
+#define CKF_HKDF_SALT_NULL (0x00000001UL)
+#endif
+
+struct cpkcs11_hkdf_params {
+    CK_BBOOL bExtract;
+    CK_BBOOL bExpand;
+    CK_MECHANISM_TYPE prfHashMechanism;
+    CK_ULONG ulSaltType;
+    CK_BYTE_PTR pSalt;
+    CK_ULONG ulSaltLen;
+    CK_OBJECT_HANDLE hSaltKey;
+    CK_BYTE_PTR pInfo;
+    CK_ULONG ulInfoLen;
+};
+
 // The initialisation arguments of NSS's softoken (NSS, lib/util/pkcs11t.h, LibraryParameters). Unlike the standard's
 // CK_C_INITIALIZE_ARGS they have a parameter string between `flags` and `pReserved`.
 struct cpkcs11_initialize_args_with_parameters {

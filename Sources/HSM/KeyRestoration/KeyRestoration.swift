@@ -11,7 +11,8 @@ public import SecretMemory
 ///
 /// This target restores a payment's symmetric key in the worker, for HSM tokens that cannot do all of it (tier C). It
 /// also checks the ephemeral point in every tier. Only HSMWorker calls it. EC_v1 uses ``P256Point``, then
-/// ``OneStepKDF``. RSA_v1 uses ``OAEP`` on HSM tokens that can do only the bare RSA operation. Both use ``GCM``.
+/// ``OneStepKDF``. RSA_v1 uses ``OAEP`` on HSM tokens that can do only the bare RSA operation. Both use ``GCM``. Google
+/// Pay's ECv2 uses ``P256Point`` and ``GooglePayMessage``.
 /// Secrets are kept in locked memory, and the time of an operation does not depend on them.
 public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public init() {}

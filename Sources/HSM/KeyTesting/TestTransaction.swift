@@ -26,23 +26,29 @@ public struct TestTransaction: Sendable {
     private static let vector = [UInt8](repeating: 0, count: 16)
 
     /// - Parameters:
-    ///   - otherInfo: OtherInfo of the one-step KDF, without the counter, for EC only.
+    ///   - scheme: the encryption; nil for Apple's with a key of this type.
+    ///   - otherInfo: OtherInfo of the one-step KDF, without the counter, for EC_v1 only.
     ///   - ephemeral: The ephemeral private key, for EC only; nil to generate one.
     /// - Throws: ``UnsuitableKey`` if nothing can be encrypted to the public key.
     public init(
-        for publicKey: SubjectPublicKeyInfo, otherInfo: [UInt8] = trialOtherInfo,
-        ephemeral: P256.KeyAgreement.PrivateKey? = nil
+        for publicKey: SubjectPublicKeyInfo, _ scheme: RestorationScheme? = nil,
+        otherInfo: [UInt8] = trialOtherInfo, ephemeral: P256.KeyAgreement.PrivateKey? = nil
     ) throws(UnsuitableKey) {
         plaintext = (0..<32).map { _ in .random(in: .min ... .max) }
         do {
-            switch publicKey.key {
-            case .ec(let point):
-                let (ephemeral, key) = try Self.agree(
-                    point, ephemeral ?? P256.KeyAgreement.PrivateKey(), otherInfo)
+            switch (publicKey.key, scheme) {
+            case (.ec(let point), nil), (.ec(let point), .ecV1):
+                let (ephemeral, secret) = try Self.agree(point, ephemeral ?? P256.KeyAgreement.PrivateKey())
+                let key = unsafe secret.withUnsafeBytes { unsafe Self.symmetricKey(secret: $0, otherInfo) }
                 input = Decryption(
                     publicKeyHash: publicKey.publicKeyHash, scheme: .ecV1, keyMaterial: ephemeral,
                     otherInfo: otherInfo, ciphertext: try Self.seal(plaintext, key))
-            case .rsa(let modulus, let publicExponent):
+            case (.ec(let point), .ecV2):
+                let (ephemeral, secret) = try Self.agree(point, ephemeral ?? P256.KeyAgreement.PrivateKey())
+                input = Decryption(
+                    publicKeyHash: publicKey.publicKeyHash, scheme: .ecV2, keyMaterial: ephemeral, otherInfo: [],
+                    ciphertext: try Self.sealForGooglePay(plaintext, secret, ephemeral))
+            case (.rsa(let modulus, let publicExponent), nil), (.rsa(let modulus, let publicExponent), .rsaV1):
                 let key = SymmetricKey(size: .bits128)
                 let encryption = try _RSA.Encryption.PublicKey(n: modulus, e: publicExponent)
                 let wrapped = try encryption.encrypt(
@@ -50,6 +56,8 @@ public struct TestTransaction: Sendable {
                 input = Decryption(
                     publicKeyHash: publicKey.publicKeyHash, scheme: .rsaV1, keyMaterial: Array(wrapped), otherInfo: [],
                     ciphertext: try Self.seal(plaintext, key))
+            case (.ec, .rsaV1), (.rsa, .ecV1), (.rsa, .ecV2):
+                throw UnsuitableKey(reason: "the scheme is for keys of another type")
             }
         } catch {
             throw UnsuitableKey(reason: "nothing can be encrypted to the public key")
@@ -68,12 +76,26 @@ public struct TestTransaction: Sendable {
     }
 
     private static func agree(
-        _ point: [UInt8], _ ephemeral: P256.KeyAgreement.PrivateKey, _ otherInfo: [UInt8]
-    ) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {
+        _ point: [UInt8], _ ephemeral: P256.KeyAgreement.PrivateKey
+    ) throws -> (ephemeralPublicKey: [UInt8], secret: SharedSecret) {
         let secret = try ephemeral.sharedSecretFromKeyAgreement(
             with: P256.KeyAgreement.PublicKey(x963Representation: point))
-        let key = unsafe secret.withUnsafeBytes { unsafe symmetricKey(secret: $0, otherInfo) }
-        return (Array(ephemeral.publicKey.x963Representation), key)
+        return (Array(ephemeral.publicKey.x963Representation), secret)
+    }
+
+    /// ECv2 of Google's "Payment data cryptography for merchants".
+    private static func sealForGooglePay(
+        _ plaintext: [UInt8], _ secret: SharedSecret, _ ephemeralPublicKey: [UInt8]
+    ) throws -> [UInt8] {
+        let material = unsafe secret.withUnsafeBytes { unsafe SymmetricKey(data: ephemeralPublicKey + Array($0)) }
+        let keys = HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: material, info: Array("Google".utf8), outputByteCount: 64)
+        let (encryption, authentication) = unsafe keys.withUnsafeBytes { bytes in
+            unsafe (SymmetricKey(data: bytes.prefix(32)), SymmetricKey(data: bytes.suffix(32)))
+        }
+        let ciphertext = Array(
+            try AES._CTR.encrypt(plaintext, using: encryption, nonce: AES._CTR.Nonce(nonceBytes: vector)))
+        return ciphertext + Array(HMAC<SHA256>.authenticationCode(for: ciphertext, using: authentication))
     }
 
     /// The one-step KDF (SP 800-56A §5.8.2.1).

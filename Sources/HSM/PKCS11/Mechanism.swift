@@ -47,6 +47,16 @@ public enum Mechanism: Sendable, Hashable {
     case concatenateDataAndBase([UInt8])
     /// CKM_SHA256_KEY_DERIVATION: the derived key is the base key's SHA-256.
     case sha256KeyDerivation
+    /// CKM_HKDF_DERIVE (PKCS#11 v3.0 §2.60): extracts and expands with SHA-256 and without a salt. The template gives
+    /// the derived key's size.
+    case hkdfDerive(information: [UInt8])
+    /// CKM_EXTRACT_KEY_FROM_KEY: the derived key is a part of the base key, from this bit on. The template gives its
+    /// size.
+    case extractKeyFromKey(firstBit: Int)
+    /// CKM_SHA256_HMAC: the signature is the tag, 32 bytes.
+    case sha256HMAC
+    /// CKM_AES_CTR, whose counter is the whole block. `counterBlock` has 16 bytes.
+    case aesCTR(counterBlock: [UInt8])
     case rsaKeyPairGeneration
     case ecKeyPairGeneration
 
@@ -65,6 +75,10 @@ public enum Mechanism: Sendable, Hashable {
         case .concatenateBaseAndData: CKM_CONCATENATE_BASE_AND_DATA
         case .concatenateDataAndBase: CKM_CONCATENATE_DATA_AND_BASE
         case .sha256KeyDerivation: CKM_SHA256_KEY_DERIVATION
+        case .hkdfDerive: CKM_HKDF_DERIVE
+        case .extractKeyFromKey: CKM_EXTRACT_KEY_FROM_KEY
+        case .sha256HMAC: CKM_SHA256_HMAC
+        case .aesCTR: CKM_AES_CTR
         case .rsaKeyPairGeneration: CKM_RSA_PKCS_KEY_PAIR_GEN
         case .ecKeyPairGeneration: CKM_EC_KEY_PAIR_GEN
         }
@@ -110,6 +124,22 @@ public enum Mechanism: Sendable, Hashable {
             return unsafe data.withMutableCopy { data, count in
                 unsafe withParameters(CK_KEY_DERIVATION_STRING_DATA(pData: data, ulLen: count), body)
             }
+        case .hkdfDerive(let information):
+            return unsafe information.withMutableCopy { information, count in
+                let parameters = unsafe cpkcs11_hkdf_params(
+                    bExtract: CK_BBOOL(CK_TRUE), bExpand: CK_BBOOL(CK_TRUE), prfHashMechanism: CKM_SHA256,
+                    ulSaltType: CKF_HKDF_SALT_NULL, pSalt: nil, ulSaltLen: 0, hSaltKey: 0, pInfo: information,
+                    ulInfoLen: count)
+                return unsafe withParameters(parameters, body)
+            }
+        case .extractKeyFromKey(let firstBit):
+            return unsafe withParameters(CK_ULONG(firstBit), body)
+        case .aesCTR(let counterBlock):
+            precondition(counterBlock.count == 16, "a counter block has the size of an AES block")
+            var parameters = CK_AES_CTR_PARAMS()
+            parameters.ulCounterBits = 128
+            unsafe withUnsafeMutableBytes(of: &parameters.cb) { unsafe $0.copyBytes(from: counterBlock) }
+            return unsafe withParameters(parameters, body)
         default:
             var mechanism = unsafe CK_MECHANISM(mechanism: type, pParameter: nil, ulParameterLen: 0)
             return unsafe body(&mechanism)

@@ -9,7 +9,7 @@ extension Session {
     /// - Parameters:
     ///   - data: The mechanism's input: a hash for ``Mechanism/ecdsa`` and ``Mechanism/rsaPSSSHA256``, the message for
     ///     ``Mechanism/rsaPKCS1SHA256`` and ``Mechanism/rsaPSSHashingSHA256``, a whole block for
-    ///     ``Mechanism/rsaX509``.
+    ///     ``Mechanism/rsaX509``. ``Mechanism/sha256HMAC`` takes the message too.
     ///   - capacity: Room for the signature in bytes.
     /// - Returns: The HSM token's signature, unchanged; for ECDSA, r ‖ s.
     public mutating func sign(

@@ -76,7 +76,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 13
+    public static let current: UInt16 = 14
 }
 
 /// The HSM token that a worker has opened, and its capabilities.
@@ -96,6 +96,12 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     /// tokens. `tierRSAv1` is the same for RSA_v1.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
+    /// The strongest tier for Google Pay's ECv2 that passed its known-answer test; nil if the HSM token cannot decrypt
+    /// such payment tokens.
+    public var tierECv2: ProtectionTier?
+    /// A sentence with the reason why ``tierECv2`` is nil; empty if it is not. It is kept apart from ``shortcomings``,
+    /// since it concerns only merchants with Google Pay.
+    public var shortcomingECv2: String = ""
     /// The signatures for TLS handshakes.
     public var tlsSignatures: TLSSignatures = TLSSignatures()
     /// A sentence with the reason for each version of payment tokens that cannot be decrypted, and for each TLS
@@ -117,8 +123,9 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public init(
         label: String, serialNumber: String, manufacturer: String, model: String, hardwareVersion: String = "",
         firmwareVersion: String = "", library: String, sessions: UInt16, tierECv1: ProtectionTier?,
-        tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
-        shortcomings: [String], needsExtractableSecret: Bool = false, testKeys: [String] = [], testKeysMade: UInt8 = 0,
+        tierRSAv1: ProtectionTier?, tierECv2: ProtectionTier? = nil, shortcomingECv2: String = "",
+        tlsSignatures: TLSSignatures = TLSSignatures(), shortcomings: [String], needsExtractableSecret: Bool = false,
+        testKeys: [String] = [], testKeysMade: UInt8 = 0,
         importKey: [UInt8], unlockedSecrets: UInt32 = 0
     ) {
         self.label = label
@@ -131,6 +138,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         self.sessions = sessions
         self.tierECv1 = tierECv1
         self.tierRSAv1 = tierRSAv1
+        self.tierECv2 = tierECv2
+        self.shortcomingECv2 = shortcomingECv2
         self.tlsSignatures = tlsSignatures
         self.shortcomings = shortcomings
         self.needsExtractableSecret = needsExtractableSecret
@@ -164,6 +173,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
             try coder.text(&name, atMost: FieldBound.name)
         }
         try coder.integer(&testKeysMade)
+        try coder.optional(&tierECv2, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }
+        try coder.sentence(&shortcomingECv2)
     }
 }
 
@@ -185,12 +196,14 @@ extension ProtectionTier {
     }
 }
 
-/// The key restoration that a payment token requires, one of the two that Apple defines.
+/// The key restoration that a payment token requires: one of the two that Apple defines, or Google's.
 public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
     /// ECDH on P-256, one-step KDF, AES-256-GCM.
     case ecV1 = 1
     /// RSA-OAEP with SHA-256, AES-128-GCM.
     case rsaV1 = 2
+    /// Google Pay's ECv2: ECDH on P-256, HKDF with SHA-256, HMAC-SHA256 over the ciphertext, AES-256-CTR.
+    case ecV2 = 3
 }
 
 /// One payment token's data to be opened.
@@ -198,11 +211,12 @@ public struct Decryption: Sendable, Equatable, Message {
     /// 32 bytes, SHA-256 of the merchant key's SubjectPublicKeyInfo: the private key's CKA_ID.
     public var publicKeyHash: [UInt8] = []
     public var scheme: RestorationScheme = .ecV1
-    /// EC_v1: the ephemeral public key as an uncompressed point, 65 bytes (SEC 1 §2.3.3). RSA_v1: the wrapped key.
+    /// EC_v1 and ECv2: the ephemeral public key as an uncompressed point, 65 bytes (SEC 1 §2.3.3). RSA_v1: the wrapped
+    /// key.
     public var keyMaterial: [UInt8] = []
-    /// EC_v1: OtherInfo of the one-step KDF (SP 800-56A §5.8.2.1), without the counter. RSA_v1: empty.
+    /// EC_v1: OtherInfo of the one-step KDF (SP 800-56A §5.8.2.1), without the counter. RSA_v1 and ECv2: empty.
     public var otherInfo: [UInt8] = []
-    /// Ciphertext with its 16-byte GCM tag at the end.
+    /// Ciphertext with its tag at the end: 16 bytes of GCM, or 32 of ECv2's HMAC.
     public var ciphertext: [UInt8] = []
 
     public init(

@@ -8,6 +8,7 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/rsa.h>
 
 int clibcrypto_oaep_sha256_decode(
@@ -61,4 +62,36 @@ int clibcrypto_aes_gcm_open(
         OPENSSL_cleanse(plaintext, ciphertext_count);
     }
     return opened;
+}
+
+int clibcrypto_hmac_sha256(
+    const unsigned char *key, size_t key_count, const unsigned char *data, size_t data_count, unsigned char *tag) {
+    unsigned int written = 0;
+    int done = key_count <= INT_MAX && HMAC(EVP_sha256(), key, (int)key_count, data, data_count, tag, &written) != NULL
+        && written == 32;
+    ERR_clear_error();
+    return done;
+}
+
+int clibcrypto_equal(const unsigned char *first, const unsigned char *second, size_t count) {
+    return CRYPTO_memcmp(first, second, count) == 0;
+}
+
+int clibcrypto_aes_256_ctr(
+    const unsigned char *key, const unsigned char *counter_block, const unsigned char *input, size_t input_count,
+    unsigned char *output) {
+    if (input_count > INT_MAX) {
+        return 0;
+    }
+    int written = 0;
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    int done = context != NULL && EVP_DecryptInit_ex(context, EVP_aes_256_ctr(), NULL, key, counter_block) == 1
+        && (input_count == 0 || EVP_DecryptUpdate(context, output, &written, input, (int)input_count) == 1)
+        && written == (int)input_count;
+    EVP_CIPHER_CTX_free(context);
+    ERR_clear_error();
+    if (!done) {
+        OPENSSL_cleanse(output, input_count);
+    }
+    return done;
 }

@@ -283,7 +283,8 @@ import WorkerProtocol
         defer { pair.destroy(in: &session) }
         #expect(try session.keyRights(of: key.object).use(of: scheme.algorithm) == .processing)
         let mechanisms =
-            scheme == .ecV1 ? [.ecdsa] : RSASignatureMethod.allCases.map { $0.mechanism(for: [1, 2, 3]).mechanism }
+            scheme.algorithm == .ec
+            ? [.ecdsa] : RSASignatureMethod.allCases.map { $0.mechanism(for: [1, 2, 3]).mechanism }
         for mechanism in mechanisms {
             #expect(throws: CallError.self) {
                 try session.sign([UInt8](repeating: 0, count: 32), mechanism, key: key.object)
@@ -292,9 +293,9 @@ import WorkerProtocol
         // A temporary right allows the key to sign its certificate request.
         let method = RSASignatureMethod.pkcs1Hashing.mechanism(for: [1, 2, 3])
         let signature = try session.signRequest(
-            scheme == .ecV1 ? [UInt8](repeating: 7, count: 32) : method.data,
-            scheme == .ecV1 ? .ecdsa : method.mechanism, with: key.object)
-        #expect(signature.count == (scheme == .ecV1 ? 64 : 256))
+            scheme.algorithm == .ec ? [UInt8](repeating: 7, count: 32) : method.data,
+            scheme.algorithm == .ec ? .ecdsa : method.mechanism, with: key.object)
+        #expect(signature.count == (scheme.algorithm == .ec ? 64 : 256))
         #expect(try session.keyRights(of: key.object).signs == false)
     }
 

@@ -55,7 +55,7 @@ import WorkerProtocol
         let (publicKey, _) = try #require(try KnownKeyPair.create(for: scheme, in: &session))
         let info = try #require(try session.publicKey(publicKey, scheme.algorithm))
         #expect(info.algorithm == scheme.algorithm)
-        #expect(info.der.count == (scheme == .ecV1 ? 91 : 294))
+        #expect(info.der.count == (scheme.algorithm == .ec ? 91 : 294))
     }
 }
 
@@ -63,7 +63,7 @@ import WorkerProtocol
 @Suite("Tiers on NSS's softoken", .enabled(if: NSSSoftoken.isInstalled, "needs Debian's libnss3"))
 struct NSSTierTests {
 
-    @Test("selects tier B for EC_v1 and tier A for RSA_v1 without extractable secrets, and leaves no objects")
+    @Test("selects tier B for EC_v1 and ECv2 and tier A for RSA_v1 without extractable secrets, and leaves no objects")
     func selects() throws { try NSSSoftoken.alone(selects) }
 
     private func selects(_ session: inout Session) throws {
@@ -71,7 +71,8 @@ struct NSSTierTests {
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
         #expect(tiers.ecV1 is ConcatenationTier)
         #expect(tiers.rsaV1 is UnwrappedKeyTier)
-        #expect(tiers.shortcomings.isEmpty)
+        #expect(tiers.ecV2 is HKDFTier)
+        #expect(tiers.shortcomings.isEmpty && tiers.shortcomingECv2.isEmpty)
         #expect(try session.findObjects(matching: []).count == before)
     }
 
@@ -107,10 +108,12 @@ struct NSSTierTests {
             let entry = key.entry
             let before = try session.findObjects(matching: []).count
             let tiers: [any RestorationTier] =
-                scheme == .ecV1
-                ? [ConcatenationTier(form: .withVectorBits), ECDHSecretTier()]
-                : [UnwrappedKeyTier(form: .withVectorBits), OAEPInTokenTier(), BareRSATier()]
-            let transaction = try TestTransaction(for: entry.publicKey)
+                switch scheme {
+                case .ecV1: [ConcatenationTier(form: .withVectorBits), ECDHSecretTier()]
+                case .rsaV1: [UnwrappedKeyTier(form: .withVectorBits), OAEPInTokenTier(), BareRSATier()]
+                case .ecV2: [HKDFTier(), ECDHSecretTier(scheme: .ecV2)]
+                }
+            let transaction = try TestTransaction(for: entry.publicKey, scheme)
             var faults = [transaction.input, transaction.input, transaction.input]
             faults[0].ciphertext[0] ^= 1
             faults[1].ciphertext = Array(faults[1].ciphertext.prefix(15))

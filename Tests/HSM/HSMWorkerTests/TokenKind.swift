@@ -21,6 +21,7 @@ enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
 
     /// The library's tier for EC_v1, from its documentation and from tests.
     var tierECv1: ProtectionTier { self == .nss ? .b : .c }
+    var tierECv2: ProtectionTier { self == .nss ? .b : .c }
     var tierRSAv1: ProtectionTier { self == .nss ? .a : .c }
 
     func tier(of payment: EncryptedPayment) -> ProtectionTier { payment.otherInfo.isEmpty ? tierRSAv1 : tierECv1 }

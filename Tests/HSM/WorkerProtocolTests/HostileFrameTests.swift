@@ -106,7 +106,7 @@ import WorkerProtocol
     func values() {
         let empty: [UInt8] = [0, 0, 0, 0]
         #expect(throws: FrameError.invalidValue) {
-            try WorkerRequest(Frame(type: 3, identifier: 1, fields: (empty + [3] + empty + empty + empty)[...]))
+            try WorkerRequest(Frame(type: 3, identifier: 1, fields: (empty + [4] + empty + empty + empty)[...]))
         }
         #expect(throws: FrameError.invalidValue) {
             let fields: [UInt8] = [0, 1] + empty + empty + empty + empty + [0, 1] + empty + [2]
@@ -134,8 +134,11 @@ import WorkerProtocol
             let following: Int
             switch answer {
             case .plaintext: following = 0
-            // The names of the test keys, their number, and the number of those made.
-            case .opened(let description): following = description.testKeys.reduce(3) { $0 + 4 + $1.utf8.count }
+            // The names of the test keys, their number, the number of those made, the tier for ECv2 and its lack.
+            case .opened(let description):
+                following =
+                    description.testKeys.reduce(3) { $0 + 4 + $1.utf8.count } + (description.tierECv2 == nil ? 1 : 2)
+                    + 4 + description.shortcomingECv2.utf8.count
             default: continue
             }
             var frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))

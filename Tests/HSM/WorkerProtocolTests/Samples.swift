@@ -23,6 +23,10 @@ enum Samples {
             Decryption(
                 publicKeyHash: octets(32, from: 200), scheme: .rsaV1, keyMaterial: octets(256, from: 3),
                 otherInfo: [], ciphertext: octets(16, from: 0))),
+        .decrypt(
+            Decryption(
+                publicKeyHash: octets(32, from: 60), scheme: .ecV2, keyMaterial: octets(65, from: 4), otherInfo: [],
+                ciphertext: octets(33, from: 1))),
         .importPrivateKey(
             PrivateKeyImport(
                 merchantIdentifier: "merchant.com.example", use: .identity, certificate: octets(900, from: 5),
@@ -64,7 +68,7 @@ enum Samples {
             HSMTokenDescription(
                 label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
                 hardwareVersion: "3.0", firmwareVersion: "7.12", library: "library 2.6", sessions: 2, tierECv1: .c,
-                tierRSAv1: .a,
+                tierRSAv1: .a, tierECv2: .b, shortcomingECv2: "no",
                 tlsSignatures: TLSSignatures(pss: .byWorker, pkcs1: true), shortcomings: ["one", "two"],
                 needsExtractableSecret: true, testKeys: ["TLS"], testKeysMade: 1, importKey: octets(65, from: 11),
                 unlockedSecrets: 0x0102_0304)),

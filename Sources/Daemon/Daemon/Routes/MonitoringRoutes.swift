@@ -170,7 +170,7 @@ struct MonitoringRoutes: Sendable {
                     sbomSha256: programs.sbom?.hex),
                 ready: reasons.isEmpty, reasons: reasons,
                 tokens: hsmTokens.all.map { hsmToken in
-                    var status = status(of: hsmToken)
+                    var status = status(of: hsmToken, servesGooglePay: policies.googlePay != nil)
                     status.moduleSha256 = programs.modules[hsmToken.name]?.hex
                     return status
                 },
@@ -205,7 +205,9 @@ struct MonitoringRoutes: Sendable {
             .map(\.description).sorted()
     }
 
-    private func status(of hsmToken: HSMToken) -> HSMTokenStatus {
+    /// - Parameter servesGooglePay: true if the configuration names Google's root keys. Otherwise a lack that concerns
+    ///   Google Pay alone is not mentioned.
+    private func status(of hsmToken: HSMToken, servesGooglePay: Bool) -> HSMTokenStatus {
         switch hsmToken.condition {
         case .starting:
             return HSMTokenStatus(name: hsmToken.name, condition: "starting")
@@ -222,9 +224,10 @@ struct MonitoringRoutes: Sendable {
                 firmwareVersion: description.firmwareVersion, library: description.library,
                 sessions: Int(description.sessions),
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
-                pss: description.tlsSignatures.pss.name,
+                tierECv2: description.tierECv2?.rawValue, pss: description.tlsSignatures.pss.name,
                 tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),
-                shortcomings: description.shortcomings,
+                shortcomings: description.shortcomings
+                    + (description.shortcomingECv2.isEmpty || !servesGooglePay ? [] : [description.shortcomingECv2]),
                 testKeys: description.testKeys.isEmpty ? nil : description.testKeys,
                 importKey: Base64.encode(description.importKey),
                 keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })

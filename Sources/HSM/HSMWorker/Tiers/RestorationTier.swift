@@ -82,6 +82,14 @@ enum TransactionKey {
         .decrypt(true),
     ]
 
+    /// The template of an intermediate value, from which the key is derived: sensitive and non-extractable as the key.
+    static func intermediate(_ count: Int) -> Template {
+        [
+            .objectClass(.secretKey), .keyType(.genericSecret), .token(false), .private(true), .sensitive(true),
+            .extractable(false), .derive(true), .valueLength(count),
+        ]
+    }
+
     /// Opens payment data with a key in the HSM token, and always destroys the key.
     static func open(
         _ ciphertext: [UInt8], consuming key: ObjectHandle, _ form: Mechanism.GCMParameterForm,
@@ -114,7 +122,7 @@ enum TransactionKey {
 extension RawSpan {
     /// A copy of the payment data in ordinary memory, for the answer to the daemon. From here on, the daemon protects
     /// the payment data.
-    fileprivate var array: [UInt8] {
+    var array: [UInt8] {
         unsafe withUnsafeBytes { unsafe Array($0) }
     }
 }
@@ -192,15 +200,8 @@ struct ConcatenationTier: RestorationTier {
     /// The size of Z, the x coordinate of a point on P-256.
     private static let secretByteCount = 32
 
-    private static func intermediate(_ count: Int) -> Template {
-        [
-            .objectClass(.secretKey), .keyType(.genericSecret), .token(false), .private(true), .sensitive(true),
-            .extractable(false), .derive(true), .valueLength(count),
-        ]
-    }
-
-    private static let secretTemplate = intermediate(secretByteCount)
-    private static let countedTemplate = intermediate(counter.count + secretByteCount)
+    private static let secretTemplate = TransactionKey.intermediate(secretByteCount)
+    private static let countedTemplate = TransactionKey.intermediate(counter.count + secretByteCount)
     private static let keyTemplate = Template(TransactionKey.attributes + [.valueLength(32)])
 
     func open(
@@ -223,16 +224,16 @@ struct ConcatenationTier: RestorationTier {
         intermediates.append(counted)
         let whole = try session.derive(
             .concatenateBaseAndData(input.otherInfo), from: counted,
-            Self.intermediate(Self.counter.count + Self.secretByteCount + input.otherInfo.count))
+            TransactionKey.intermediate(Self.counter.count + Self.secretByteCount + input.otherInfo.count))
         intermediates.append(whole)
         return try session.derive(.sha256KeyDerivation, from: whole, Self.keyTemplate)
     }
 }
 
-/// EC_v1, tier C: the HSM token does the ECDH. The shared secret is read once; key derivation and AES-GCM take place
-/// in this process's wiped memory.
+/// EC_v1 and ECv2, tier C: the HSM token does the ECDH. The shared secret is read once; key derivation and decryption
+/// take place in this process's wiped memory.
 struct ECDHSecretTier: RestorationTier {
-    let scheme = RestorationScheme.ecV1
+    var scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
     let requirement = "CKM_ECDH1_DERIVE with CKD_NULL"
 
@@ -253,6 +254,7 @@ struct ECDHSecretTier: RestorationTier {
                 .ecdh1Derive(.null, publicPoint: point.bytes), from: object, Self.template, count: Self.secretByteCount)
         }
         do throws(RestorationFailure) {
+            if scheme == .ecV2 { return try GooglePayMessage.open(input.ciphertext, z: secret, point: point) }
             let symmetricKey = try OneStepKDF.sha256(z: secret, otherInfo: input.otherInfo)
             return try GCM.open(input.ciphertext, key: symmetricKey)
         } catch {

@@ -37,7 +37,7 @@ extension RestorationTier {
     /// - Returns: nil if it opened, otherwise the fault.
     func openingFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         do throws(UnsuitableKey) {
-            return failureToOpen(try TestTransaction(for: key.publicKey), with: key, in: &session)
+            return failureToOpen(try TestTransaction(for: key.publicKey, scheme), with: key, in: &session)
         } catch {
             return SelfTestFailure(error.reason)
         }
@@ -48,7 +48,7 @@ extension RestorationTier {
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         let transaction: TestTransaction
         do throws(UnsuitableKey) {
-            transaction = try TestTransaction(for: key.publicKey)
+            transaction = try TestTransaction(for: key.publicKey, scheme)
         } catch {
             return SelfTestFailure(error.reason)
         }
@@ -66,9 +66,11 @@ extension RestorationTier {
     func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
         let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }
-        guard scheme == .ecV1, key.isKnown, let ephemeral = KnownKeyPair.ephemeralForLeadingZero else { return nil }
+        guard scheme.algorithm == .ec, key.isKnown, let ephemeral = KnownKeyPair.ephemeralForLeadingZero else {
+            return nil
+        }
         do throws(UnsuitableKey) {
-            let transaction = try TestTransaction(for: entry.publicKey, ephemeral: ephemeral)
+            let transaction = try TestTransaction(for: entry.publicKey, scheme, ephemeral: ephemeral)
             return failureToOpen(transaction, with: entry, in: &session).map {
                 SelfTestFailure("a shared secret that begins with a zero byte is cut short: \($0)", $0.call)
             }

@@ -26,7 +26,8 @@ struct StoredTestPair: Sendable {
     init(_ scheme: RestorationScheme, _ use: KeyUse, _ keeper: Keeper = .worker) {
         name =
             switch use {
-            case .processing: scheme.name
+            // One pair serves all schemes of its type.
+            case .processing: RestorationScheme(scheme.algorithm).name
             case .identity: "TLS"
             case .service: "JWT"
             }

@@ -178,7 +178,7 @@ enum KnownKeyPair {
     static func create(
         for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
-        let text = scheme == .ecV1 ? ec : rsa
+        let text = scheme.algorithm == .ec ? ec : rsa
         guard let pkcs8 = Base64.decode(text),
             let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8))
         else { return nil }

@@ -8,10 +8,14 @@ import WorkerProtocol
 struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
+    /// The tier for Google Pay.
+    var ecV2: (any RestorationTier)?
     let signatures: RSASignatures
     /// The reasons why functions are missing: one sentence for each payment token version without a tier, and for each
     /// TLS signature algorithm without a mechanism.
     private(set) var shortcomings: [String] = []
+    /// The reason why ``ecV2`` is nil; empty if it is not.
+    private(set) var shortcomingECv2 = ""
     /// The names of the stored test pairs that the tests used, and the number of these pairs that were made for the
     /// tests.
     private(set) var storedTestPairs: (names: [String], made: Int) = ([], 0)
@@ -27,13 +31,14 @@ struct TierSelection: Sendable {
         OneStepDerivationTier(form: .withVectorBits), OneStepDerivationTier(form: .withoutVectorBits),
         ConcatenationTier(form: .withVectorBits), ConcatenationTier(form: .withoutVectorBits), ECDHSecretTier(),
         UnwrappedKeyTier(form: .withVectorBits), UnwrappedKeyTier(form: .withoutVectorBits), OAEPInTokenTier(),
-        BareRSATier(),
+        BareRSATier(), HKDFTier(), ECDHSecretTier(scheme: .ecV2),
     ]
 
     subscript(scheme: RestorationScheme) -> (any RestorationTier)? {
         switch scheme {
         case .ecV1: ecV1
         case .rsaV1: rsaV1
+        case .ecV2: ecV2
         }
     }
 
@@ -53,8 +58,8 @@ struct TierSelection: Sendable {
         self.keeper = keeper
         signatures = RSASignatures(makesStoredPair: makesStoredPairs, keeper: keeper, in: &session, &deadline)
         if let origin = signatures.testPairOrigin { note(origin) }
-        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, makesStoredPairs, keeper, &deadline)
-        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, makesStoredPairs, keeper, &deadline)
+        test(.ec, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
+        test(.rsa, in: &session, allowExtractableSecret, makesStoredPairs, &deadline)
         shortcomings += signatures.shortcomings
     }
 
@@ -79,6 +84,7 @@ struct TierSelection: Sendable {
     /// Returns true if both selections have the same tiers and the same signature methods.
     func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
+            && ecV2?.protection == other.ecV2?.protection
             && signatures.pss == other.signatures.pss && signatures.pkcs1 == other.signatures.pkcs1
     }
 
@@ -135,22 +141,45 @@ struct TierSelection: Sendable {
         }
     }
 
-    private mutating func select(
-        _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool,
-        _ makesStoredPair: Bool, _ keeper: StoredTestPair.Keeper, _ deadline: inout CallDeadline
-    ) -> (any RestorationTier)? {
+    /// Chooses the tiers for the schemes of this type of key. One test key pair serves them all.
+    private mutating func test(
+        _ algorithm: KeyAlgorithm, in session: inout Session, _ allowExtractableSecret: Bool, _ makesStoredPair: Bool,
+        _ deadline: inout CallDeadline
+    ) {
+        let scheme = RestorationScheme(algorithm)
         let key: TestKeyPair
         do throws(CallError) {
-            key = try deadline.retryingWhileBusy { () throws(CallError) in
+            key = try deadline.retryingWhileBusy { [keeper] () throws(CallError) in
                 try TestKeyPair(for: scheme, makesStored: makesStoredPair, keeper: keeper, in: &session)
             }
             note(key.origin)
         } catch {
             noteLostConnection(error)
-            shortcomings.append("\(scheme.name): no key pair could be made for the test: \(error)")
-            return nil
+            let reason = "no key pair could be made for the test: \(error)"
+            shortcomings.append("\(scheme.name): \(reason)")
+            if algorithm == .ec { shortcomingECv2 = "\(RestorationScheme.ecV2.name): \(reason)" }
+            return
         }
         defer { key.destroy(in: &session) }
+        let found = select(scheme, with: key, in: &session, allowExtractableSecret, &deadline)
+        if found.tier == nil {
+            shortcomings.append(found.shortcoming)
+            needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret
+        }
+        guard algorithm == .ec else {
+            rsaV1 = found.tier
+            return
+        }
+        ecV1 = found.tier
+        let googlePay = select(.ecV2, with: key, in: &session, allowExtractableSecret, &deadline)
+        (ecV2, shortcomingECv2) = (googlePay.tier, googlePay.shortcoming)
+    }
+
+    /// - Returns: the strongest tier that passed its test; if there is none, the reason, otherwise an empty text.
+    private mutating func select(
+        _ scheme: RestorationScheme, with key: borrowing TestKeyPair, in session: inout Session,
+        _ allowExtractableSecret: Bool, _ deadline: inout CallDeadline
+    ) -> (tier: (any RestorationTier)?, shortcoming: String) {
         var lacks: [String] = []
         var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
@@ -160,20 +189,20 @@ struct TierSelection: Sendable {
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
             let found = deadline.failureAfterRetry { candidate.selfTestFailure(with: key, in: &session) }
-            guard let failure = found else { return candidate }
+            guard let failure = found else { return (candidate, "") }
             former = failure
             noteLostConnection(failure.call)
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }
         }
-        needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret
-        shortcomings.append(
+        return (
+            nil,
             "\(scheme.name): the HSM token lacks "
                 + lacks.joined(separator: " and ")
                 + (allowExtractableSecret
                     ? ", so that it failed its known-answer test"
                     : ". It could only give each transaction's symmetric key to the worker (tier C), but "
-                        + "allow_extractable_secret is false"))
-        return nil
+                        + "allow_extractable_secret is false")
+        )
     }
 }
 
@@ -186,6 +215,7 @@ extension SelfTestFailure {
 }
 
 extension RestorationScheme {
+    /// Apple's scheme for keys of this type.
     init(_ algorithm: KeyAlgorithm) {
         self = algorithm == .ec ? .ecV1 : .rsaV1
     }
@@ -194,12 +224,13 @@ extension RestorationScheme {
         switch self {
         case .ecV1: "EC_v1"
         case .rsaV1: "RSA_v1"
+        case .ecV2: "ECv2"
         }
     }
 
     var algorithm: KeyAlgorithm {
         switch self {
-        case .ecV1: .ec
+        case .ecV1, .ecV2: .ec
         case .rsaV1: .rsa
         }
     }

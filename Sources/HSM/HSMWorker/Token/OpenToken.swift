@@ -113,6 +113,7 @@ final class OpenToken: Sendable {
                 firmwareVersion: hsmToken.firmwareVersion,
                 library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
+                tierECv2: tiers.ecV2?.protection, shortcomingECv2: tiers.shortcomingECv2,
                 tlsSignatures: tiers.signatures.description,
                 shortcomings: tiers.shortcomings + hsmToken.flags.pinWarnings,
                 needsExtractableSecret: tiers.needsExtractableSecret, testKeys: tiers.storedTestPairs.names,

@@ -50,6 +50,8 @@ public final class TokenTrial: Sendable {
     /// The results of the self-tests at the opening.
     public struct Tests: Sendable, Encodable {
         public let tierECv1, tierRSAv1: String?
+        /// The tier for Google Pay.
+        public let tierECv2: String?
         public let tlsAlgorithms: [String]
         /// True if PSS signatures are padded by the worker.
         public let padsPSS: Bool

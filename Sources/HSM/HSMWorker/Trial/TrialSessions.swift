@@ -104,8 +104,10 @@ extension TokenTrial {
     static func tests(_ description: HSMTokenDescription) -> Tests {
         Tests(
             tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
+            tierECv2: description.tierECv2?.rawValue,
             tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),
-            padsPSS: description.tlsSignatures.pss == .byWorker, shortcomings: description.shortcomings)
+            padsPSS: description.tlsSignatures.pss == .byWorker,
+            shortcomings: description.shortcomings + [description.shortcomingECv2].filter { !$0.isEmpty })
     }
 }
 

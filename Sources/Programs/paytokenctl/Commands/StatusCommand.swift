@@ -62,22 +62,27 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Distrusted", String(status.trust.distrusted)),
                 ("Window", status.trust.signingTimeWindow),
             ])
-        var hsmTokens = Table(columns: [
+        let servesGooglePay = status.trust.googlePay != nil
+        var columns: [Table.Column] = [
             Table.Column("TOKEN", shortening: .beginning), "CONDITION",
             Table.Column("LABEL", importance: 5, shortening: .beginning),
             Table.Column("SERIAL", importance: 3, shortening: .beginning),
             Table.Column("MODEL", importance: 2, shortening: .words), Table.Column("FIRMWARE", importance: 1),
             Table.Column("SESSIONS", importance: 4), "EC_v1", "RSA_v1", Table.Column("TLS", importance: 6),
             Table.Column("KEYS", importance: 7),
-        ])
+        ]
+        if servesGooglePay { columns.append(Table.Column("ECv2", importance: 8)) }
+        var hsmTokens = Table(columns: columns)
         for hsmToken in status.tokens {
-            hsmTokens.add([
+            var row = [
                 hsmToken.name, hsmToken.condition, hsmToken.label ?? "-", hsmToken.serialNumber ?? "-",
                 hsmToken.model ?? "-", hsmToken.firmwareVersion ?? "-",
                 hsmToken.sessions.map(String.init) ?? "-", hsmToken.tierECv1 ?? "-", hsmToken.tierRSAv1 ?? "-",
                 tls(hsmToken),
                 hsmToken.keys.map(String.init) ?? "-",
-            ])
+            ]
+            if servesGooglePay { row.append(hsmToken.tierECv2 ?? "-") }
+            hsmTokens.add(row)
         }
         var text = shown(daemon)
         if let nodes = status.ledger.nodes {

@@ -126,6 +126,7 @@ struct TokenTryCommand: AsyncParsableCommand {
 
     private func text(_ results: TokenTrialResults) -> String {
         var text = results.markdown + "\n"
+        text += "Google Pay (ECv2): \(results.tests?.tierECv2.map { "tier \($0)" } ?? "not possible")\n\n"
         let vectors = results.results.filter { $0.step.hasPrefix("Wycheproof") }
         if !vectors.isEmpty {
             text += Table(pairs: vectors.map { ($0.step, ($0.details ?? []).joined(separator: "; ")) }).text + "\n"

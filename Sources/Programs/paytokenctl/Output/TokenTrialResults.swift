@@ -10,6 +10,8 @@ struct TokenTrialResults {
 
     struct Tests: Codable, Equatable {
         let tierECv1, tierRSAv1: String?
+        /// The tier for Google Pay; absent too in results of earlier versions.
+        let tierECv2: String?
         let tlsAlgorithms: [String]
         let padsPSS: Bool
         var shortcomings: [String]

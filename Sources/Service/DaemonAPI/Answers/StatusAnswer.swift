@@ -74,6 +74,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The protection tier, `A`, `B` or `C`, in which the HSM token serves `EC_v1`; absent if it cannot serve that version.
     public var tierECv1: String?
     public var tierRSAv1: String?
+    /// The tier in which the HSM token can decrypt Google Pay's `ECv2`; absent if it cannot.
+    public var tierECv2: String?
     /// The maker of RSASSA-PSS signatures for TLS. `token`: the HSM token. `worker`: the worker pads, and the HSM token
     /// performs the bare RSA operation. Absent if the HSM token makes no such signatures.
     public var pss: String?
@@ -95,8 +97,9 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         name: String, condition: String, message: String? = nil, label: String? = nil, serialNumber: String? = nil,
         manufacturer: String? = nil, model: String? = nil, hardwareVersion: String? = nil,
         firmwareVersion: String? = nil, library: String? = nil, sessions: Int? = nil,
-        tierECv1: String? = nil, tierRSAv1: String? = nil, pss: String? = nil, tlsAlgorithms: [String]? = nil,
-        shortcomings: [String] = [], testKeys: [String]? = nil, importKey: String? = nil,
+        tierECv1: String? = nil, tierRSAv1: String? = nil, tierECv2: String? = nil, pss: String? = nil,
+        tlsAlgorithms: [String]? = nil, shortcomings: [String] = [], testKeys: [String]? = nil,
+        importKey: String? = nil,
         keys: Int? = nil, moduleSha256: String? = nil
     ) {
         self.name = name
@@ -112,6 +115,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         self.sessions = sessions
         self.tierECv1 = tierECv1
         self.tierRSAv1 = tierRSAv1
+        self.tierECv2 = tierECv2
         self.pss = pss
         self.tlsAlgorithms = tlsAlgorithms
         self.shortcomings = shortcomings

@@ -29,4 +29,17 @@ int clibcrypto_aes_gcm_open(
     const unsigned char *key, size_t key_count, const unsigned char *iv, size_t iv_count,
     const unsigned char *ciphertext, size_t ciphertext_count, const unsigned char *tag, unsigned char *plaintext);
 
+/// Computes HMAC-SHA256 (RFC 2104); `tag` gets 32 bytes. The key's copies are wiped when they are freed.
+int clibcrypto_hmac_sha256(
+    const unsigned char *key, size_t key_count, const unsigned char *data, size_t data_count, unsigned char *tag);
+
+/// Returns 1 if both have the same bytes. The time depends on `count` alone.
+int clibcrypto_equal(const unsigned char *first, const unsigned char *second, size_t count);
+
+/// Encrypts or decrypts AES-256-CTR (SP 800-38A §6.5) with a key of 32 bytes and a first counter block of 16. `output`
+/// has space for `input_count` bytes. The key schedule is wiped when it is freed.
+int clibcrypto_aes_256_ctr(
+    const unsigned char *key, const unsigned char *counter_block, const unsigned char *input, size_t input_count,
+    unsigned char *output);
+
 #endif

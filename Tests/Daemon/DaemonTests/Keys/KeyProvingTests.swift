@@ -239,6 +239,7 @@ private final class ProvingHSMTokens: ProvingHSM {
                     .decrypt(decryption.keyMaterial, padding: .PKCS1_OAEP_SHA256)
                 guard wrapped.count == 16 else { throw WrongInput() }
                 symmetric = SymmetricKey(data: wrapped)
+            case .ecV2: throw WrongInput()
             }
             let box = try AES.GCM.SealedBox(
                 nonce: AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)),
