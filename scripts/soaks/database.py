@@ -124,15 +124,15 @@ class Ledger:
     def sql(self, statement):
         return self.server.sql("SET search_path = paytokend; " + statement, self.name)
 
-    def settings(self, node, directory=None, **more):
-        """Returns a daemon's `ledger` section, and access rules with names. directory: that of the socket at which a relay to
-        the server listens."""
+    def settings(self, node, directory=None, roles="decrypt, monitor, audit, admin", **more):
+        """Returns a daemon's `ledger` section, and access rules with names, which give roles. directory: that of the socket at
+        which a relay to the server listens."""
         url = self.server.url(self.name, DAEMON, directory)
         lines = {"url": f'"{url}"', "node": node, **more}
         users = sorted({os.geteuid(), 0})
         return ("ledger:\n" + "".join(f"  {option}: {value}\n" for option, value in lines.items())
                 + "access:\n" + "".join(f'  - {{ name: caller-{user}, user: "{user}", '
-                                        "roles: [decrypt, monitor, audit, admin] }\n" for user in users))
+                                        f"roles: [{roles}] }}\n" for user in users))
 
     def lines(self):
         """Returns the stored lines of all nodes' records, in order."""

@@ -16,12 +16,19 @@ operation     facts                                             results
                                                                 code); unknown
   submit      payment                                           done
   restore-store                                                 done
+  renewal     key, previous (keys), nodes (that must prove)     done
+  certificate key; change (created, activated, revoked);        done
+              at (seconds since 1970); itself
+  write       request (to Apple's API), at                      done (the answer arrived), unknown
+  decision    at                                                done
 
 A restore is invoked when the old database has ended, and answered when the older one is accepted. `era` is counted up by each
 restore; a payment token of an earlier era was signed before the fence. An `unknown` operation may have taken effect at any time after
-its invocation, or not at all.
+its invocation, or not at all. A certificate that activates itself, because wallets use none when it is created, has `itself`. A
+decision is a person's, to repeat a write.
 """
 import collections
+import datetime
 import json
 import math
 import pathlib
@@ -163,8 +170,11 @@ def check(operations, record=None):
         wrong += check_transaction(transaction, requests, restores)
     wrong += check_keys(by_name["release"], by_name["suspend"], by_name["resume"])
     wrong += check_payments(by_name["pay"], by_name["submit"], by_name["restore-store"])
+    wrong += check_writes(by_name["write"], by_name["decision"])
     if record is not None:
+        record = list(record)
         wrong += check_record(by_name["release"], restores, record)
+        wrong += check_renewals(by_name["renewal"], by_name["certificate"], record)
     return wrong
 
 
@@ -340,4 +350,54 @@ def check_record(releases, restores, record):
         found = recorded.get((request.node, request.sequence))
         if found != (request.transaction, outcome):
             wrong.append(f"{request.transaction} was answered as record {request.node} {request.sequence}, which is {found}: {request}")
+    return wrong
+
+
+def moment(line):
+    """Returns the time of a record in seconds since 1970."""
+    return datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
+
+
+def check_writes(writes, decisions):
+    """After a write to Apple whose answer is unknown, the same request follows only when a person has decided so."""
+    wrong, unknown = [], {}
+    for write in sorted(writes, key=lambda write: write.at):
+        earlier = unknown.get(write.request)
+        if earlier and not any(earlier.at < decision.at < write.at for decision in decisions):
+            wrong.append(f"{write.request} was sent again after its answer was lost, and no person had decided so")
+        if write.result == "unknown":
+            unknown[write.request] = write
+    return wrong
+
+
+def check_renewals(renewals, changes, record):
+    """A renewal has one certificate. Wallets use it only after each node has proved its key with it. The old key and its certificate
+    stay until each node has opened a payment token with the new key."""
+    first, wrong, retired = {}, [], collections.defaultdict(list)
+    for line in record if renewals else ():
+        what, key = line.get("event"), line.get("publicKeyHash")
+        if what == "key_state_change" and line["outcome"] == "ok" and line.get("from") == "active":
+            retired[key].append(moment(line))
+        elif line.get("outcome") == "ok" and what in ("key_proof", "decrypt"):
+            names = [what, "certified"] if line.get("certificateSha256") else [what]
+            for name in names:
+                place = (name, key, line["node"])
+                first[place] = min(first.get(place, math.inf), moment(line))
+    for renewal in renewals:
+        count = sum(change.key == renewal.key and change.change == "created" for change in changes)
+        if count != 1:
+            wrong.append(f"the renewal with the key {renewal.key} has {count} certificates")
+        for change in changes:
+            if change.key == renewal.key and change.change == "activated":
+                proof = "key_proof" if change.itself else "certified"
+                late = [node for node in renewal.nodes if not first.get((proof, renewal.key, node), math.inf) < change.at]
+                wrong += [f"the certificate of {renewal.key} was activated before it was proved on {node}" for node in late]
+        opened = max(first.get(("decrypt", renewal.key, node), math.inf) for node in renewal.nodes)
+        for key in renewal.previous:
+            early = [at for at in retired[key] if at < opened]
+            if early:
+                wrong.append(f"the old key {key} was deactivated before {renewal.key} had opened payment tokens on every node")
+            if any(change.at < opened for change in changes if change.key == key and change.change == "revoked"):
+                wrong.append(f"the certificate of the old key {key} was revoked before {renewal.key} had opened payment tokens on "
+                             "every node")
     return wrong

@@ -24,10 +24,11 @@ TOGETHER, OPEN = 24, 150
 
 class Payment:
     """One payment token, and its requests."""
-    __slots__ = ("number", "token", "era", "transaction", "attempts", "winner", "is_lost")
+    __slots__ = ("number", "token", "era", "transaction", "key", "attempts", "winner", "is_lost")
 
     def __init__(self, number, token, era, is_named):
-        self.number, self.token, self.era, self.transaction = number, token, era, load.transaction(token)
+        self.number, self.token, self.era = number, token, era
+        self.transaction, self.key = load.transaction(token), load.recipient(token)
         # The names of the attempts by reference; None if the callers do not name them.
         self.attempts = collections.defaultdict(list) if is_named else None
         # The reference that got the payment.
@@ -69,6 +70,8 @@ class Payments(load.Asking):
         self.racing = 0
         # The times at which each release was requested and answered, by node and in the order of the answers.
         self.releases = {node: [] for node in sockets}
+        # The number of payment tokens that each node has opened with each key.
+        self.opened = collections.Counter()
         # The periods in which a daemon was stopped, which do not count as waiting.
         self.standstills, self.stopped = {node: [] for node in sockets}, {}
         self.recent = collections.deque(maxlen=500)
@@ -246,7 +249,7 @@ class Payments(load.Asking):
 
     def _note(self, ask, status, body, began):
         self.past.released(began, time.monotonic(), ask.node, status, body, transaction=ask.payment.transaction,
-                           reference=ask.reference, key=self.key, attempt=ask.attempt, after=ask.after, era=ask.payment.era)
+                           reference=ask.reference, key=ask.payment.key, attempt=ask.attempt, after=ask.after, era=ask.payment.era)
 
     def _take(self, ask, status, body, began):
         self.longest = max(self.longest, self._waited(ask.node, began))
@@ -272,6 +275,7 @@ class Payments(load.Asking):
         self.counts["repeated" if answer["repeated"] else "released"] += 1
         if not answer["repeated"]:
             self.releases[ask.node].append((began, time.monotonic()))
+            self.opened[ask.node, payment.key] += 1
         payment.winner = ask.reference
         if not payment.is_lost and payment.era == self.era:
             self.recent.append(payment)

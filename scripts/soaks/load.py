@@ -48,6 +48,11 @@ def transaction(token):
     return json.loads(token)["paymentData"]["header"]["transactionId"]
 
 
+def recipient(token):
+    """Returns the publicKeyHash that a payment token names, in base64."""
+    return json.loads(token)["paymentData"]["header"]["publicKeyHash"]
+
+
 class Connection:
     """A connection with at most one request under way."""
     __slots__ = ("socket", "tag", "began", "received")

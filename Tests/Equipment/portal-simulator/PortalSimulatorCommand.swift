@@ -18,7 +18,8 @@ struct PortalSimulatorCommand: AsyncParsableCommand {
             ends. The first line of its standard output is {"address":"127.0.0.1:PORT"}. Each line of standard input is a \
             command, and has one line of JSON as its answer, {"error":"…"} if it was refused:
 
-              draw SEED                         draws the API's undocumented behaviour
+              draw SEED READS                   draws the API's undocumented behaviour; a change is missing in at most READS lists
+              limit COUNT                       the most certificates of a merchant; a key may get several
               late SECONDS                      how long late wallets use a replaced certificate
               interrupt KIND                    lostBefore, lostAfter or cutShort: the next request is interrupted so
               before METHOD act MERCHANT|ID     createOther, activate or revoke, directly before the next request with the method
@@ -103,9 +104,16 @@ struct Console {
     func answer(_ words: [String]) throws -> [String: Any] {
         let arguments = Array(words.dropFirst())
         switch (words.first, arguments.count) {
-        case ("draw", 1):
-            guard let seed = UInt64(arguments[0]) else { throw Unknown() }
+        case ("draw", 2):
+            guard let seed = UInt64(arguments[0]), let most = Int(arguments[1]) else { throw Unknown() }
             simulator.draw(seed: seed)
+            simulator.change {
+                $0.readsWithoutNew = min($0.readsWithoutNew, most)
+                $0.readsBeforeActivated = min($0.readsBeforeActivated, most)
+            }
+        case ("limit", 1):
+            guard let limit = Int(arguments[0]) else { throw Unknown() }
+            simulator.change { ($0.maximumCertificates, $0.takesKeyTwice) = (limit, true) }
         case ("late", 1):
             guard let seconds = Double(arguments[0]) else { throw Unknown() }
             simulator.change { $0.lateSeconds = seconds }

@@ -1,0 +1,331 @@
+"""Renewals of a merchant's certificate under payment load: two hosts, a node with the key of Apple's API, an outbound program, and
+a simulator of the API, the portal and wallets. The ledger is in PostgreSQL. Each host has an HSM token of its own; a new key is made
+on one host and cloned to the other. A third host is in the ledger and down, so every plan excludes it by name.
+
+A person renews as the article RenewingByAPI says: `rotate plan` names each step, and the person does it with paytokenctl, or in the
+portal. At steps that the seed draws, a process is killed (SIGKILL) while the person's command runs: a daemon, its workers, the outbound
+program, the command itself, or the database's server. The person repeats a command that failed, once the plan names the step again.
+The seed also draws what Apple does not document, and acts of other people in the portal.
+
+Wallets use the certificate that is active at the portal, then both for a while, and late ones the old certificate for longer. The
+soak fails if a payment is refused, except as a replay; if a renewal gets two certificates; if a certificate is activated before every
+required node has proved the key with it; if the old key is deactivated before the new one has opened a payment token on every
+node; if a write follows an unanswered one without a person's decision; or if a record does not verify.
+
+With --control a person makes one of the mistakes against which the plan warns. The soak must find that, and ends with 0 if it does.
+"""
+import base64
+import collections
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import random
+import subprocess
+import time
+
+import database
+import deployment
+import hosts_callers
+import portal
+import proof
+import service
+
+MERCHANT = deployment.MERCHANTS["ec"]
+HOSTS, AWAY, PORTAL = ["host-a", "host-b"], "host-c", "portal"
+VICTIMS = [*HOSTS, PORTAL, "workers of host-a", "workers of host-b", "outbound", "command", "database"]
+# The mistake of each control, and the words of a fault that it must cause.
+CONTROLS = {"activates-early": "before it was proved", "requests-twice": "certificates"}
+
+
+class Token(deployment.SoftHSMToken):
+    """A SoftHSM token of one of two hosts. The second host's is a clone of the first one's, as HSM vendors offer it."""
+
+    def clone(self, other):
+        """Copies the objects that this HSM token has and the other one lacks into the other one. Both must have the same
+        secrets. The name of the other's directory changes the copy's generation, so that programs read it again."""
+        here, there = (next(pathlib.Path(token.tokens).iterdir()) for token in (self, other))
+        for file in here.glob("*.object"):
+            if file.name != "token.object" and not (there / file.name).exists():
+                (there / f"{file.name}.new").write_bytes(file.read_bytes())
+                os.rename(there / f"{file.name}.new", there / file.name)
+        with open(there / "generation", "r+b") as generation:
+            number = int.from_bytes(generation.read(8), "big")
+            generation.seek(0)
+            generation.write((number + 1).to_bytes(8, "big"))
+
+
+class Node(deployment.Deployment):
+    """A daemon of the ledger."""
+
+    def __init__(self, name, ledger, roles, merchants=(), more="", twin=None):
+        self.name = name
+        super().__init__(name, {"hsm": Token}, merchants=merchants, call_timeout="60s", ledger=ledger.settings(name, roles=roles) + more)
+        if twin is not None:
+            for file in pathlib.Path(self.tokens[0].tokens).iterdir():
+                service.run("rm", "-r", file)
+            service.run("cp", "-a", f"{twin.tokens[0].tokens}/.", self.tokens[0].tokens)
+
+
+class Strikes:
+    """Kills a process while a step runs, as the seed draws it, and starts it again."""
+
+    def __init__(self, world, chance):
+        self.world, self.chance, self.counts = world, chance, collections.Counter()
+        self.command = None
+
+    def around(self, action, share=0.5):
+        """Does a step. Returns its result. share: the probability of a kill."""
+        if self.chance.random() > share:
+            return action()
+        victim, delay = self.chance.choice(VICTIMS), self.chance.uniform(0, 0.6)
+        # This thread kills, because the server ends with the thread that started it.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            doing = pool.submit(action)
+            time.sleep(delay)
+            self._kill(victim)
+            result = doing.result(2 * service.GUARD)
+        self.counts[victim] += 1
+        return result
+
+    def _kill(self, victim):
+        world = self.world
+        if victim == "command":
+            command = self.command
+            if command is not None:
+                command.kill()
+        elif victim == "outbound":
+            world.outbound.kill()
+            world.outbound.spawn()
+        elif victim == "database":
+            world.server.kill()
+            world.server.start()
+        elif victim.startswith("workers"):
+            world.nodes[victim.rpartition(" ")[2]].kill_workers()
+        else:
+            world.nodes[victim].daemon.kill()
+            world.nodes[victim].daemon.start(ready=False)
+
+
+class World(service.Contexts):
+    """All programs and the load. A context manager."""
+
+    def __init__(self, seed, rate):
+        super().__init__()
+        self.seed, self.rate = seed, rate
+
+    def begin(self):
+        deployment.make_merchants()
+        self.server = self.enter_context(database.Server())
+        ledger = self.ledger = self.server.ledger("ledger")
+        first = Node(HOSTS[0], ledger, "decrypt, monitor, audit, admin", ("ec",))
+        second = Node(HOSTS[1], ledger, "decrypt, monitor, audit, admin", ("ec",), twin=first)
+        away = Node(AWAY, ledger, "decrypt, monitor, audit, admin")
+        # The API's key is on a node that serves no payments.
+        apart = Node(PORTAL, ledger, "portal-read, monitor, audit, admin", more=portal.SECTION)
+        self.nodes = {node.name: self.enter_context(node) for node in (first, second, apart)}
+        with away:
+            pass
+        self.ctl(PORTAL, "key", "import", "--use", "service", "--private-key", portal.TEAM_KEY)
+        self.portal = self.enter_context(portal.Portal("authority/ec.pem"))
+        self.outbound = self.enter_context(self.portal.outbound(apart.daemon))
+        self.outbound.spawn()
+        self.wallets = portal.Wallets(self.portal, MERCHANT)
+        self.load = hosts_callers.Payments({name: self.nodes[name].socket for name in HOSTS}, service.GUARD, self.rate, self.seed)
+        self.load.minter = self.wallets
+
+    def ctl(self, node, *arguments):
+        return self.nodes[node].daemon.ctl(*arguments)
+
+
+class Person:
+    """Renews the certificate by the plan, sometimes together with another person who gives the same commands at the same time.
+
+    control: the mistake that the person makes; None for none.
+    """
+
+    def __init__(self, world, strikes, chance, number, control):
+        self.world, self.strikes, self.chance, self.number, self.control = world, strikes, chance, number, control
+        self.key = self.certificate = self.told = self.latest = None
+        self.requests = 0
+        self.file = os.path.abspath(f"renewal-{number}.cer")
+        self.steps = {"generate": self.generate, "prove": self.prove, "create": self.create, "import": self.import_certificate,
+                      "prove_with_certificate": self.prove, "activate": self.activate, "watch": self.watch}
+
+    def renew(self):
+        """Returns when the old key is deactivated."""
+        # A mistake may leave a renewal that does not end.
+        until = time.monotonic() + (0.5 if self.control else 3) * service.GUARD
+        while not ((plan := self.plan())["step"] == "generate" and self.key):
+            if time.monotonic() > until or plan["step"] == "stop":
+                raise service.Failed(f"renewal {self.number} is still at {plan['step']}: {plan['next']} {self.told or ''}")
+            # Other steps are shown while Apple's list is too old, or lacks a new certificate.
+            step = self.steps.get(plan["step"], self.wait)
+            self.strikes.around(lambda step=step, plan=plan: step(plan), 0.5 if self.is_news(plan) else 0.05)
+
+    def is_news(self, plan):
+        """Returns True if the plan names another step than before."""
+        before, self.latest = self.latest, plan["step"]
+        return before != plan["step"]
+
+    def wait(self, plan):
+        time.sleep(1)
+
+    def run(self, node, *arguments):
+        """Runs paytokenctl. Returns its output, or None if it failed."""
+        daemon = self.world.nodes[node].daemon
+
+        def begun():
+            return subprocess.Popen(["paytokenctl", *arguments], env=daemon.environment, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+        others = [begun()] if self.chance.random() < 0.2 else []
+        with begun() as command:
+            self.strikes.command = command
+            output, said = command.communicate(timeout=service.GUARD)
+        self.strikes.command = None
+        for other in others:
+            other.communicate(timeout=service.GUARD)
+            self.strikes.counts["two people at once"] += 1
+        if command.returncode != 0:
+            self.told = f"{node}: {' '.join(arguments)}: exit {command.returncode}: {said.decode(errors='replace').strip()}"
+        return output if command.returncode == 0 else None
+
+    def plan(self):
+        def planned():
+            output = self.run(PORTAL, "rotate", "plan", MERCHANT, "--exclude-node", AWAY, "--output", "json")
+            return json.loads(output)[0] if output else None
+        return service.wait(lambda: f"a plan ({self.told})", planned, 2 * service.GUARD, 0.5)
+
+    # The steps, by the plan's names.
+
+    def generate(self, plan):
+        # A command without an answer may have made the key.
+        self.run(HOSTS[0], "rotate", "start", MERCHANT)
+
+    def prove(self, plan):
+        self.key = plan["publicKeyHash"]
+        self.world.nodes[HOSTS[0]].tokens[0].clone(self.world.nodes[HOSTS[1]].tokens[0])
+        for node in HOSTS:
+            self.run(node, "key", "prove", self.key)
+
+    def create(self, plan):
+        # The plan names this step until a newer list has the certificate.
+        self.requests += 1
+        if self.certificate is not None and not (self.control == "requests-twice" and self.requests == 2):
+            return self.wait(plan)
+        request = f"renewal-{self.number}-{time.monotonic_ns()}.csr"
+        if self.run(HOSTS[0], "csr", "create", plan["publicKeyHash"], "--out", request) is None:
+            return None
+        try:
+            self.certificate = self.world.portal.ask("create", MERCHANT, request, self.file)["id"]
+        except portal.Refused as refusal:
+            self.told = str(refusal)
+            self.strikes.counts["refused by the portal"] += 1
+            if self.certificate is None:
+                clean(self.world)
+        if self.control == "activates-early":
+            self.world.portal.ask("activate", self.certificate)
+
+    def import_certificate(self, plan):
+        for node in HOSTS:
+            self.run(node, "rotate", "import", self.file)
+
+    def activate(self, plan):
+        self.world.portal.ask("activate", self.certificate)
+        self.wait(plan)
+
+    def watch(self, plan):
+        self.key = plan["publicKeyHash"]
+        # A person checks that every node opens payment tokens with the new key.
+        if not all(self.world.load.opened[node, self.key] for node in HOSTS):
+            return self.wait(plan)
+        # The option --force leaves out the hour without payment tokens for the old key, which has a cut-off.
+        self.run(HOSTS[0], "rotate", "finish", MERCHANT, "--force", "--cut-off", "1d")
+
+
+def certificates(world):
+    return world.portal.ask("certificates", MERCHANT)["certificates"]
+
+
+def base64_of(key):
+    return base64.b64encode(bytes.fromhex(key)).decode()
+
+
+def clean(world, key=None):
+    """Revokes the certificates that wallets do not use, except that of a key, so that the portal has room."""
+    for certificate in certificates(world):
+        if not certificate["activated"] and base64_of(certificate["publicKeyHash"]) != key:
+            world.portal.ask("revoke", certificate["id"])
+
+
+def renew(world, strikes, chance, number, control, most):
+    """Makes one renewal, with a portal of another behaviour, and notes it in the history. most: the number of lists in which a
+    change may be missing. The plan reads one a minute."""
+    began, past = time.monotonic(), world.load.past
+    world.portal.ask("draw", chance.randrange(1 << 32), most)
+    if control:
+        # The portal must permit the mistake.
+        world.portal.ask("limit", 9)
+    elif chance.random() < 0.3:
+        world.portal.ask("before", "GET", "createOther", MERCHANT)
+    previous = [base64_of(each["publicKeyHash"]) for each in certificates(world) if each["activated"]]
+    person = Person(world, strikes, chance, number, control)
+    try:
+        person.renew()
+    finally:
+        if person.key:
+            past.operation(began, time.monotonic(), "person", "renewal", "done", key=person.key, previous=previous, nodes=HOSTS)
+    print(f"renewal {number:3}  {time.monotonic() - began:5.0f} s, {world.load.released():7} payment tokens released", flush=True)
+    # A payment token of a late wallet may still come.
+    clean(world)
+
+
+def note(world):
+    """Adds what happened at the portal to the history."""
+    past, offset, before = world.load.past, time.time() - time.monotonic(), {}
+    for change in world.portal.ask("changes")["changes"]:
+        at = change["time"]
+        itself = change["kind"] == "activated" and (before.get("id"), before.get("time")) == (change["id"], at)
+        past.operation(at - offset, at - offset, "portal", "certificate", "done", key=base64_of(change["publicKeyHash"]),
+                       change=change["kind"], at=at, itself=itself or None)
+        before = change
+    requests = world.portal.ask("requests")["requests"]
+    for request in requests:
+        if request["method"] != "GET":
+            is_known = request["answered"] and request["status"] < 500
+            past.operation(request["time"] - offset, request["time"] - offset, "outbound", "write", "done" if is_known else "unknown",
+                           request=f"{request['method']} {request['target']}", at=request["time"])
+    return requests
+
+
+def main(parser):
+    parser.add_argument("--control", choices=CONTROLS, help="a mistake that the soak must find")
+    options = service.parse(parser, seed="of the kills, the portal's behaviour and the load",
+                            renewals=(50, 3, "number of renewals"), rate=(20, 10, "payment tokens a second at most"))
+    chance, began = random.Random(options.seed), time.monotonic()
+    print(f"{options.renewals} renewals, {options.rate} payment tokens a second at most, --seed {options.seed}", flush=True)
+    with World(options.seed, options.rate) as world:
+        load, strikes = world.load, Strikes(world, chance)
+        load.start()
+        # A mistake may end the renewal.
+        with contextlib.suppress(*[service.Failed] * bool(options.control)):
+            for number in range(1, options.renewals + 1):
+                renew(world, strikes, chance, number, options.control, 1 if options.short else 3)
+        load.finish()
+        requests = note(world)
+        print("tokens      " + ", ".join(f"{count} {what}" for what, count in world.wallets.counts.items()))
+        print("asked again " + (", ".join(f"{load.counts[why]} after {why}" for why in sorted(load.counts)
+                                          if why not in ("released", "repeated", "replayed")) or "none"))
+        print("meanwhile   " + ", ".join(f"{count} {what}" for what, count in sorted(strikes.counts.items())))
+        print(f"portal      {len(requests)} requests, {sum(not request['answered'] for request in requests)} without a whole answer")
+        wrong = load.wrong + load.hung + load.past.judge(f"renewals-{options.seed}", world.ledger.lines(), not options.control)
+        for name, node in world.nodes.items():
+            print(f"verified    {name}")
+            wrong += proof.verify(node.daemon)
+        print(f"took        {time.monotonic() - began:.0f} s")
+    if options.control:
+        found = [fault for fault in wrong if CONTROLS[options.control] in fault]
+        print(f"control     {options.control}: " + (f"found: {found[0]}" if found else "NOT found"))
+        return [] if found else [f"the soak does not find {options.control}"]
+    return wrong
