@@ -2,7 +2,7 @@
 import collections, datetime, itertools, json, re
 from report_findings import Findings, length
 from report_records import act_of, ARRIVALS, caller_of, facts, key_of, moment, most, name_of, OTHER_STEPS, Records, USES, who_of
-from report_tokens import HSMTokens
+from report_tokens import HSMTokens, TokenUses
 from report_template import canonical
 
 LATE, LATE_SEAL = ("deactivated", "stated deactivated"), datetime.timedelta(minutes=2)
@@ -10,10 +10,10 @@ ACTS = ARRIVALS + OTHER_STEPS + ("key_proof", "approval_request", "approval_deci
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
-CHARTS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES, MOST_EXPORTS = 24, 500, 200, 20_000, 5_000, 2_000
+CHARTS, KEPT, MOST_STEPS, MOST_ACTS, MOST_CHANGES, MOST_EXPORTS, MOST_REPLAYS = 24, 500, 200, 20_000, 5_000, 2_000, 2_000
 # What the report says of that which is beyond its limits. A page with more than these cannot be compared.
 BEYOND = ("archives", "stops, or changes of version, program or configuration file", "changes of settings",
-          "signing requests and certificates", "administrative acts", "exports")
+          "signing requests and certificates", "administrative acts", "exports", "replays outside of bursts")
 
 def chart_steps(begin, end):
     """Returns the days on which a chart's steps begin, and the day after the last, in the shortest unit with at most 62."""
@@ -134,7 +134,7 @@ class Hosts:
         self.versions, self.files, self.values, self.incoming, self.changes = {}, {}, {}, {}, []
         self.stopped, self.downtimes, self.settings_since = {}, {}, {}
         self.moments = {"restore": [], "clock": [], "archive": self.archives}
-        self.audit_keys = {}
+        self.audit_keys, self.pins = {}, []
         self.omitted = collections.Counter()
 
     def seal(self, seal):
@@ -162,6 +162,7 @@ class Hosts:
                          stops=Records(), programReadings=Records(), readers={})
         found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
         found.setdefault("waits", (record["sequence"], time))
+        if event == "audit_key_pinned" and len(self.pins) < MOST_CHANGES: self.pins.append(record)
         if event == "audit_key_change" and is_done:
             if "from" in record: self.audit_key(node, record["from"])["replacement"] = record
             if "to" in record: self.audit_key(node, record["to"])["change"] = record
@@ -254,6 +255,8 @@ class Hosts:
         return {
             "nodes": [node_facts(name) for name in names],
             "auditKeys": [key_facts(node, key, known) for (node, key), known in self.audit_keys.items()],
+            "pins": [facts(node=pin["node"], ofNode=pin["ofNode"], keyIds=[key["keyId"] for key in pin["keys"]],
+                           vouchedBy=pin.get("vouchedBy"), time=pin["time"], record=name_of(pin)) for pin in self.pins],
             "downtimes": [facts(node=stop["node"], since=stop["time"], until=until, record=name_of(stop),
                                 length=until and length(stop["time"], until)) for stop, until in downtimes],
             "moments": [moment_facts(what, *moment) for what, moments in self.moments.items() for moment in moments],
@@ -440,12 +443,12 @@ class Uses:
         used = collections.Counter()
         for counter in self.days["caller"].values(): used.update(counter)
         uses, refusals = counted(used), counted(findings.refused_days)
-        def hours(used): return [sum(records.count for hour, records in used.items() if hour % 24 == of) for of in range(24)]
+        def hours(used): return [sum(records.count for hour, (records, _) in used.items() if hour % 24 == of) for of in range(24)]
         return {"uses": pairs, "reasons": [reason(*each) for each in sorted(findings.reasons.items())],
                 "hours": [{"caller": caller, "hours": hours(used)} for caller, used in sorted(findings.hours.items())],
                 "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")]}
 
-def recount(opened, since, until):
+def recount(opened, since, until, logs=()):
     """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
     book, begun, pinned, missing_before, last, set_backs = KeyBook(), set(), set(), "", {}, collections.defaultdict(list)
     replayed = set()
@@ -482,11 +485,13 @@ def recount(opened, since, until):
             if "checkpoint" in record:
                 findings.seal(record["checkpoint"])
                 hosts.seal(record["checkpoint"])
+                for log in logs: log.seal(record["checkpoint"])
                 continue
             key = record.get("publicKeyHash")
             findings.take(record, superseded.get(key), cut_offs.get(key))
             hosts.take(record)
             people.take(record)
+            for log in logs: log.take(record)
             if since <= record["time"] < until: uses.take(record)
     def approved(record, time): return sentence(people.approvals, False, record, time)
     keys, served = [], {}
@@ -499,10 +504,11 @@ def recount(opened, since, until):
     found = findings.end(states, {key: time for key, time in served.items() if time})
     counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings)}
     omitted = {**hosts.omitted, BEYOND[3]: sum(book.omitted.values()), BEYOND[4]: people.omitted,
-               BEYOND[5]: max(0, len(people.exports) - MOST_EXPORTS)}
+               BEYOND[5]: max(0, len(people.exports) - MOST_EXPORTS),
+               BEYOND[6]: max(0, len(findings.single_replays()) - MOST_REPLAYS)}
     beyond = [{"what": what, "count": omitted[what]} for what in BEYOND if omitted.get(what)]
-    return {**counted, "omitted": beyond or None, "findings": found, "refusals": findings.refusals(), "keys": keys,
+    return {**counted, "omitted": beyond or None, "findings": found, "refusals": findings.refusals(), "replays": findings.single_replays()[:MOST_REPLAYS], "keys": keys,
             "tokens": tokens.facts(hosts.values), "attributes": tokens.attributes(book), "serials": tokens.serials,
             "states": [{"state": state, "count": n} for state, n in sorted(collections.Counter(states.values()).items())],
             "thresholds": {"replays": Findings.REPLAYS, "factor": Findings.FACTOR, "weeks": Findings.WEEKS // 168, "least": Findings.LEAST, "refusals": Findings.REFUSALS,
-                           "outage": Findings.OUTAGE}}
+                           "outage": Findings.OUTAGE, "earliest": TokenUses.EARLIEST // 1000, "latest": TokenUses.LATEST // 1000}}

@@ -6,19 +6,6 @@ def ordered(findings):
     return sorted(findings, key=lambda found: [found["time"], *(found.get(name, "") for name in (
         "kind", "node", "key", "caller", "token")), found["records"].first if "records" in found else 0])
 
-def of_logs(logs, findings):
-    """Yields a finding for each log of another HSM token than the record's, and one for each key and day with uses in a log that no
-    record and no lost record explains."""
-    for log in logs:
-        if "otherSerial" in log:
-            yield facts(kind="other_serial", time=log["since"], node=log.get("node"), token=log.get("token"), serial=log["serial"],
-                        recordedSerials=log["recordedSerials"])
-        losses = [found for found in findings if found["kind"] == "records_lost" and log.get("node", found["node"]) == found["node"]]
-        for day in log["days"]:
-            if any(loss.get("since", "")[:10] <= day["day"] <= loss.get("until", "9")[:10] for loss in losses): continue
-            yield facts(kind="unrecorded_uses", time=day["day"] + "T00:00:00.000Z", node=log.get("node"), token=log.get("token"),
-                        key=day["key"], count=day["counted"] - day["most"], otherSerial=log.get("otherSerial"))
-
 def blocks_of(steps):
     """Yields the times in which a key's state forbade its use. A deactivated key opens payment tokens until its cut-off."""
     changes = [step for step in steps if step[1] in STATES]
@@ -80,7 +67,7 @@ class Findings:
         if event == "start":
             if is_in and last and self.running.get(node): add("ended_without_stop", since=last[1], until=time)
             self.running[node] = True
-            self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node)))
+            self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node), self.seals.get(node, {}).get("time")))
         if event == "stop": self.running[node] = False
         if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
         if is_in and outcome == "hsm_unavailable": self.outages.setdefault(node, Records()).add(record)
@@ -96,7 +83,7 @@ class Findings:
                                    records=refused if is_refused else found["records"].merge([refused]))
         if event == "audit_head" and outcome == "ok": self.head(record, caller)
         if event == "ledger_accept_restore" and outcome == "ok":
-            end, since, start, head = self.copies.pop(node, (record["ledgerSequence"], None, None, self.last_heads.get(node)))
+            end, since, start, head, seal = self.copies.pop(node, (record["ledgerSequence"], None, None, self.last_heads.get(node), None))
             if is_in and "tokenSequence" in record:
                 self.found = [found for found in self.found if (found["kind"], found.get("node"), found["time"])
                               != ("ended_without_stop", node, start)]
@@ -104,7 +91,7 @@ class Findings:
                     heads = facts(before=head)
                     self.lacks_head[node] = heads
                     add("records_lost", caller=caller, since=since, until=start, count=record["tokenSequence"] - end,
-                        first=end + 1, last=record["tokenSequence"], heads=heads, servedFrom=record.get("servedFrom"))
+                        first=end + 1, last=record["tokenSequence"], heads=heads, servedFrom=record.get("servedFrom"), lastSeal=seal)
         self.last[node] = (record["sequence"], time)
         if event == "configuration_values":
             if record["part"] == 1: self.incoming[node] = {}
@@ -128,7 +115,9 @@ class Findings:
         if is_use:
             if caller:
                 hour = (moment(time) - EPOCH) // datetime.timedelta(hours=1)
-                self.hours.setdefault(caller, {}).setdefault(hour, Records()).add(record)
+                used, keys = self.hours.setdefault(caller, {}).setdefault(hour, (Records(), collections.Counter()))
+                used.add(record)
+                if key: keys[key] += 1
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
             if event == "decrypt" and key in self.warned and time >= self.warned[key]["time"]:
                 opened, latest = self.opened.get(key, (0, time))
@@ -181,16 +170,19 @@ class Findings:
         refused["of_hours"].setdefault(time[:13], Records()).add(record, record.get("since") if record["event"] == "refusals" else None)
         refused["records"].add(record)
         if record["outcome"] == "transaction_replayed" and record["event"] != "refusals":
-            replays = self.replays.setdefault((caller, time[:10]), (Records(), set(), collections.Counter()))
+            replays = self.replays.setdefault((caller, time[:10]), (Records(), set(), collections.Counter(), []))
             replays[0].add(record)
+            if len(replays[3]) < self.REPLAYS: replays[3].append(record)
             if "publicKeyHash" in record: replays[2][record["publicKeyHash"]] += 1
             if "transactionId" in record: replays[1].add(record["transactionId"])
 
     def habits(self, caller, hours):
         """Adds the hours in which a caller did what it did not do in the four weeks before."""
         window, before, begun = collections.deque(), {}, min(hours)
-        for hour, records in sorted(hours.items()):
-            count, times = records.count, {"since": records.since, "until": records.until}
+        for hour, (records, keys) in sorted(hours.items()):
+            count, nodes = records.count, sorted(records.parts)
+            times = facts(since=records.since, until=records.until, node=records.only_node, nodes=nodes if len(nodes) > 1 else None,
+                          keys=[{"key": each["caller"], "count": each["count"]} for each in most(keys)[0]] or None)
             is_known, last = hour - begun >= self.WEEKS, before.get(hour % 24)
             while window and window[0][0] < hour - self.WEEKS: window.popleft()
             time = (EPOCH + datetime.timedelta(hours=hour)).isoformat(timespec="milliseconds") + "Z"
@@ -218,7 +210,7 @@ class Findings:
             if caller and request and caller_of(request) == caller:
                 self.add("own_request", record["time"], [record], node=record["node"], caller=caller,
                          key=request.get("publicKeyHash"), what=act_of(request))
-        for (caller, _), (records, payments, keys) in self.replays.items():
+        for (caller, _), (records, payments, keys, _) in self.replays.items():
             if records.count < self.REPLAYS: continue
             opened, openers = sorted((self.openings[payment] for payment in payments if payment in self.openings),
                                      key=lambda one: one[:3]), {}
@@ -289,6 +281,15 @@ class Findings:
             last = next(step for step in reversed(steps) if step[1].removeprefix("stated ") in STATES)
             self.add("key_not_destroyed", last[0], [place(last[2])], key=key)
 
+    def single_replays(self):
+        """Returns the replays that are in no finding."""
+        def replay(record):
+            opened_at, _, _, opening = self.openings.get(record.get("transactionId"), (None, None, None, None))
+            return facts(time=record["time"], caller=caller_of(record), key=record.get("publicKeyHash"), record=name_of(record),
+                         openedBy=opening and (caller_of(opening) or "–"), openedAt=opened_at, opening=opening and name_of(opening))
+        single = [record for records, _, _, first in self.replays.values() if records.count < self.REPLAYS for record in first]
+        return [replay(record) for record in sorted(single, key=lambda one: (one["time"], one["node"], one["sequence"]))]
+
     def sorted_callers(self): return sorted(self.callers.items(), key=lambda caller: (-caller[1]["count"], caller[0]))
 
     def refusals(self):
@@ -316,9 +317,17 @@ def described(finding, counted):
     if "since" in finding and "until" in finding: members["length"] = length(finding["since"], finding["until"])
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
-    if kind == "records_lost":
-        since, until = finding.get("signed", {}).get("last", finding.get("since")), members.pop("servedFrom", finding["time"])
-        if since: members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True)}
+    since, until = {
+        "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), members.pop("servedFrom", finding["time"])),
+        "ended_without_stop": (finding.get("since"), finding.get("until")),
+        "records_dropped": (finding.get("previous", {}).get("time", finding.get("since")), finding.get("until")),
+        "clock_set_back": (finding.get("before") if "ahead" in finding else finding.get("since"), finding.get("nextUse")),
+    }.get(kind, (None, None))
+    if since and until and (kind != "clock_set_back" or finding["refused"]):
+        members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True)}
+    if "keys" in finding:
+        merchants = {key["key"]: key.get("merchant") for key in counted["keys"]}
+        members["keys"] = [facts(key=each["key"], merchant=merchants.get(each["key"]), count=each["count"]) for each in finding["keys"]]
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
     if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if kind == "many_refusals": members["least"] = Findings.REFUSALS

@@ -1,5 +1,6 @@
-"""The HSM tokens' statements about themselves and their keys in an export, for recount-report."""
-from report_records import facts, name_of, Records
+"""The HSM tokens' statements about themselves and their keys in an export, and their logs of uses, for recount-report."""
+import array, base64, bisect, collections, datetime, hashlib, itertools, json, pathlib, re
+from report_records import ARRIVALS, EPOCH, facts, key_of, name_of, Records, USES
 from report_template import canonical
 
 class HSMTokens:
@@ -83,3 +84,197 @@ class HSMTokens:
             found[key] = {"time": first["time"], "token": first["token"], "warnings": list(unique.values()),
                           "records": Records().merge(Records(records) for *_, records in said)}
         return found
+
+PERHAPS_USED = ("decryption_failed", "hsm_unavailable", "internal_error", "deadline_exceeded")
+START = re.compile(rb'\{"node":"([^"]*)","sequence":([0-9]*),"time":"([^"]*)"')
+days_of: dict = {}
+
+def milliseconds(time):
+    """Returns a record's time in milliseconds since 1970."""
+    if time[:10] not in days_of: days_of[time[:10]] = (datetime.date.fromisoformat(time[:10]) - EPOCH.date()).days * 86_400_000
+    return days_of[time[:10]] + (int(time[11:13]) * 60 + int(time[14:16])) * 60_000 + int(time[17:19]) * 1000 + int(time[20:23])
+
+def text_of(time):
+    return (EPOCH + datetime.timedelta(milliseconds=time)).isoformat(timespec="milliseconds") + "Z"
+
+def uses_of(record):
+    """Returns the least and the most uses of a key that a record shows."""
+    event, token, outcome = record["event"], record.get("token"), record["outcome"]
+    named_first = event in ("csr_create", "key_proof")
+    if (event in ARRIVALS or named_first) and outcome != "ok" and (not token or "hsm" in record): return 0, 0
+    is_use = event in USES + ("jwt_signature",)
+    least = int(bool(is_use and token or named_first and outcome == "ok"))
+    may_be = named_first or is_use and outcome in PERHAPS_USED and record.get("hsm") != "not_reached"
+    return least, 2 if event in ARRIVALS else int(bool(least or may_be))
+
+class TokenUses:
+    """An HSM token's log or counter of its keys' uses, and the records that explain them, as ReportFigures defines it."""
+    EARLIEST, LATEST, MARGIN, CHAIN, LONGEST = 30_000, 20_000, 10_000, 1_000, 4_096
+
+    def __init__(self, path):
+        self.uses, self.counts, ended, lines = {}, collections.Counter(), None, 0
+        self.header: dict = {}
+        data = pathlib.Path(path).read_bytes()
+        self.file, self.digest = pathlib.Path(path).name, hashlib.sha256(data).hexdigest()
+        try:
+            for line in map(json.loads, data.split(b"\n")[:-1]):
+                if not self.header: self.header = line
+                elif ended is not None: raise ValueError
+                elif "end" in line: ended = line["end"]
+                else:
+                    lines += 1
+                    key = line["publicKeyHash"]
+                    self.counts[key] += line["uses"] if "uses" in line else 1
+                    if "time" in line: self.uses.setdefault(key, array.array("q")).append(self.moment(line["time"]))
+            if self.header["format"] != "paytokend-token-uses" or ended != lines or not data.endswith(b"\n"): raise ValueError
+            self.is_log = self.header["kind"] == "log"
+            self.since, self.until = self.moment(self.header["since"]), self.moment(self.header["until"])
+        except (AttributeError, KeyError, TypeError, ValueError): raise OSError(f"{path} is no whole log of an HSM token's uses") from None
+        self.least, self.most = collections.Counter(), collections.Counter()
+        self.certain, self.possible, self.sealers, self.nearest = {}, {}, {}, {}
+
+    @staticmethod
+    def moment(time):
+        return (datetime.datetime.fromisoformat(time) - EPOCH.replace(tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+
+    def seal(self, seal):
+        key = key_of(seal["keyId"])
+        self.sealers[key] = seal["node"]
+        self.add(key, 1, 1, seal["node"], None, seal["time"])
+
+    def take(self, record):
+        least, most = uses_of(record)
+        if most and "publicKeyHash" in record:
+            self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"])
+
+    def add(self, key, least, most, node, token, time):
+        if self.header.get("node", node) != node or token and self.header.get("token", token) not in [token, *token.split(",")]: return
+        at = milliseconds(time)
+        # A use that the record explains may be outside of the log.
+        if not self.since - self.LATEST <= at < self.until + self.EARLIEST: return
+        if not self.since + self.EARLIEST <= at < self.until - self.LATEST: least = 0
+        self.least[key] += least
+        self.most[key] += most
+        if not self.is_log: return
+        for _ in range(least): self.certain.setdefault(key, array.array("q")).append(at)
+        for _ in range(most - least): self.possible.setdefault(key, array.array("q")).append(at)
+
+    def unmatched(self, uses, records):
+        """Returns the uses that no record explains. Each use takes the first record that is left and near enough; if it finds none,
+        the use of those before it that is furthest from all records gives up its own."""
+        left, use_of, record_for, use, record = set(), [-1] * len(records), [0] * len(uses), 0, 0
+        def distance(use):
+            after = bisect.bisect_left(records, uses[use])
+            return min((abs(one - uses[use]) for one in records[max(0, after - 1):after + 1]), default=1 << 63)
+        while use < len(uses):
+            record_for[use] = record
+            if use in left:
+                use += 1
+                continue
+            while record < len(records) and records[record] + self.LATEST < uses[use]:
+                use_of[record], record = -1, record + 1
+            if record < len(records) and records[record] - self.EARLIEST <= uses[use]:
+                use_of[record], record, use = use, record + 1, use + 1
+                continue
+            furthest, first, longest = use, use, distance(use)
+            for one in range(record - 1, max(-1, record - 1 - self.CHAIN), -1):
+                if records[one] + self.LATEST < uses[first]: break
+                if use_of[one] < 0: continue
+                first = use_of[one]
+                if distance(first) > longest: furthest, longest = first, distance(first)
+            left.add(furthest)
+            use, record = furthest, record_for[furthest]
+        return [uses[use] for use in sorted(left)]
+
+    def compare(self, findings):
+        """Matches the uses with the records, and divides those that remain by key and day."""
+        self.keys, self.days = {}, {}
+        for key in {*self.counts, *self.most}:
+            counted, uses, certain = self.counts[key], sorted(self.uses.get(key, ())), sorted(self.certain.get(key, ()))
+            remain = self.unmatched(uses, sorted([*certain, *self.possible.get(key, ())])) if self.is_log else []
+            missing = (len(certain) - len(uses) + len(self.unmatched(uses, certain)) if self.is_log
+                       else max(0, self.least[key] - counted))
+            self.keys[key] = remain, len(remain) if self.is_log else max(0, counted - self.most[key]), missing
+            for day, times in itertools.groupby(remain, lambda time: text_of(time)[:10]): self.days[day, key] = list(times)
+        self.losses = [loss for loss in findings if loss["kind"] == "records_lost" and self.header.get("node", loss["node"]) == loss["node"]]
+
+    def is_within(self, loss, time):
+        return (("since" not in loss or milliseconds(loss["since"]) - self.EARLIEST <= time)
+                and ("until" not in loss or time <= milliseconds(loss["until"]) + self.LATEST))
+
+    def outside(self, times): return [time for time in times if not any(self.is_within(loss, time) for loss in self.losses)]
+
+    def hours(self, times):
+        """Yields the uses that neither a record nor a loss explains, by hour."""
+        for _, hour in itertools.groupby(self.outside(times), lambda time: time // 3_600_000): yield list(hour)
+
+    def search(self, opened):
+        """Finds the records nearest to the uses without one."""
+        ends = sorted({end for times in self.days.values() for hour in self.hours(times) for end in (hour[0], hour[-1])})
+        self.nearest = {end: {} for end in ends}
+        gaps: dict = {}
+        with opened() as export:
+            for start in filter(None, map(START.match, export) if ends else ()):
+                node, at = start[1].decode(), milliseconds(start[3].decode())
+                if self.header.get("node", node) != node: continue
+                place, gap = (at, node, int(start[2])), bisect.bisect_left(ends, at)
+                first, last = gaps.get(gap, (place, place))
+                gaps[gap] = min(first, place), max(last, place)
+        latest = earliest = None
+        for gap, end in enumerate(ends):
+            latest = gaps[gap][1] if gap in gaps else latest
+            self.nearest[end]["before"] = latest
+        for gap, end in reversed(list(enumerate(ends))):
+            earliest = gaps[gap + 1][0] if gap + 1 in gaps else earliest
+            self.nearest[end]["after"] = earliest
+
+    def seals(self, loss, since, until):
+        return sorted(time for key, times in self.uses.items() if self.sealers.get(key) == loss["node"] for time in times
+                      if since + self.MARGIN < time < until) if self.header.get("node", loss["node"]) == loss["node"] else []
+
+    def explainable(self, loss, are_seals):
+        """Returns the number of uses that a loss explains at most. A lost record is of at most one use. Of the lost audit checkpoints,
+        each sealed at least one lost record."""
+        return min(loss["count"], sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
+
+    def remaining(self, are_seals):
+        return [time for key, (times, *_) in self.keys.items() if (key in self.sealers) == are_seals for time in times]
+
+    def facts(self, merchants, serials):
+        def place(end, which):
+            found = self.nearest[end][which]
+            return found and {"record": f"{found[1]} {found[2]}", "time": text_of(found[0])}
+        def explained(are_seals):
+            count = sum(number for key, (_, number, _) in self.keys.items() if (key in self.sealers) == are_seals)
+            times = self.remaining(are_seals)
+            return count, min(len(times) - len(self.outside(times)), sum(self.explainable(loss, are_seals) for loss in self.losses))
+        (seals, lost_seals), (others, lost_others) = explained(True), explained(False)
+        def day_of(day, key, times):
+            counted = sum(text_of(time)[:10] == day for time in self.uses[key])
+            return facts(day=day, key=key, merchant=merchants.get(key), counted=counted, unexplained=len(times),
+                         losses=[loss["node"] for loss in self.losses if any(self.is_within(loss, time) for time in times)],
+                         hours=[facts(uses=len(hour), first=text_of(hour[0]), last=text_of(hour[-1]), before=place(hour[0], "before"),
+                                      after=place(hour[-1], "after")) for hour in self.hours(times)])
+        ordered = sorted(self.keys.items(), key=lambda key: (-key[1][1], -key[1][2], base64.b64decode(key[0]).hex()))
+        lost = [(loss, self.explainable(loss, True), self.explainable(loss, False)) for loss in self.losses]
+        return facts(
+            kind=self.header["kind"], since=text_of(self.since), until=text_of(self.until),
+            **{name: self.header.get(name) for name in ("node", "token", "serial")}, recordedSerials=serials,
+            otherSerial=is_other(self.header, serials), file=self.file, sha256=self.digest,
+            keys=[facts(key=key, merchant=merchants.get(key), auditKeyOf=self.sealers.get(key), counted=self.counts[key],
+                        least=self.least[key], most=self.most[key], unexplained=number or None, missing=missing)
+                  for key, (_, number, missing) in ordered],
+            unexplained=seals + others, explainable=lost_seals + lost_others, certain=seals + others - lost_seals - lost_others,
+            seals=seals or None, explainableSeals=lost_seals or None,
+            losses=[facts(node=loss["node"], first=loss["first"], last=loss["last"], explainable=of_seals + of_others,
+                          seals=of_seals or None) for loss, of_seals, of_others in lost],
+            days=[day_of(day, key, times) for (day, key), times in sorted(self.days.items())])
+
+    def findings(self, other):
+        """Yields a finding for each key and day with uses that neither a record nor a loss explains."""
+        for (_, key), times in self.days.items():
+            times = self.outside(times)
+            if times: yield facts(kind="unrecorded_uses", time=text_of(times[0]), since=text_of(times[0]), until=text_of(times[-1]),
+                                  node=self.header.get("node"), token=self.header.get("token"), key=key, count=len(times), otherSerial=other)
+
+def is_other(log, serials): return bool(log.get("serial") and serials and log["serial"] not in serials) or None

@@ -15,8 +15,8 @@ public import AuditChain
 /// deactivation on a later node decides which releases on an earlier node are late. A third pass follows if HSM tokens'
 /// logs have uses that no record explains.
 ///
-/// Memory grows with the keys, callers, days and administrative acts, all of which are bounded, and with the lines of
-/// HSM tokens' logs, but not with the number of records.
+/// Memory grows with the keys, callers, days and administrative acts, all of which are bounded. With HSM tokens' logs it
+/// grows with their lines and with the records of uses, eight bytes for each, but not with the number of other records.
 public struct ReportBuilder: Sendable {
     public let period: ReportPeriod
     public private(set) var system = SystemHistory()
@@ -182,19 +182,15 @@ public struct ReportBuilder: Sendable {
         }
     }
 
-    /// Prepares the third pass, after the second.
+    /// Compares the HSM tokens' logs with the record, after the second pass.
     ///
-    /// - Returns: true if it is needed: HSM tokens' logs have uses that neither the record nor a loss of records explains.
-    public mutating func beginThirdPass() -> Bool { reconciliation.beginThirdPass(incidents.findings.findings) }
+    /// - Returns: true if a third pass is needed: logs have uses that neither the record nor a loss of records explains.
+    public mutating func beginThirdPass() -> Bool { reconciliation.compare(losses: incidents.findings.findings) }
 
     /// Reads a line in the third pass, which looks for the records nearest to unexplained uses.
     public mutating func search(line: [UInt8]) {
-        if let start = RecordStart(line) {
-            let place = RecordPlace(start.node, start.sequence)
-            reconciliation.search(line, of: RecordMoment(time: start.time, place: place))
-        } else if let signed = SignedCheckpoint(line: line) {
-            reconciliation.search(signed.checkpoint)
-        }
+        guard let start = RecordStart(line) else { return }
+        reconciliation.search(RecordMoment(time: start.time, place: RecordPlace(start.node, start.sequence)))
     }
 
     private static let checkpoint = Array("{\"checkpoint\":".utf8)

@@ -33,12 +33,14 @@ final class NodeRecord {
     private var buffer: [UInt8] = []
     private let file: FileHandle
     let part: URL
-    /// The age, in milliseconds, at which the oldest unsealed record gets an audit checkpoint; nil if age is no reason.
-    private let sealAfter: Int64?
+    /// The age, in milliseconds, at which the oldest unsealed record gets an audit checkpoint.
+    private let sealAfter: Int64
     /// The time of the oldest unsealed record.
     private var waiting: AuditTime?
+    /// The time of the oldest record that is unsealed and will be lost.
+    private var waitingInLoss: AuditTime?
 
-    init(name: String, key: P256.Signing.PrivateKey, sealAfter: Int64?, directory: URL) throws {
+    init(name: String, key: P256.Signing.PrivateKey, sealAfter: Int64, directory: URL) throws {
         self.name = name
         self.sealAfter = sealAfter
         guard let node = AuditNode(name) else { throw YearFailure("\(name) is no node's name") }
@@ -74,8 +76,11 @@ final class NodeRecord {
     ///
     /// - Returns: the record's sequence; nil if the ledger will be lost, so that the record is not written.
     func append(_ record: AuditRecord) async throws -> Int? {
-        guard loss == nil else { return nil }
         try await sealIfDue(before: record.time)
+        guard loss == nil else {
+            waitingInLoss = waitingInLoss ?? record.time
+            return nil
+        }
         let line = head.append(record)
         waiting = waiting ?? record.time
         newest = max(newest, record.time)
@@ -91,7 +96,7 @@ final class NodeRecord {
     /// Makes the audit checkpoint that was due before this time, if any. A node that serves no requests after a restore
     /// makes none.
     func sealIfDue(before time: AuditTime) async throws {
-        guard let sealAfter, let waiting, !isDown, loss == nil else { return }
+        guard let waiting = loss == nil ? waiting : waitingInLoss, !isDown else { return }
         let due = AuditTime(milliseconds: waiting.milliseconds + sealAfter)
         if due < time { try await seal(at: due) }
     }
@@ -99,6 +104,7 @@ final class NodeRecord {
     /// Makes an audit checkpoint, unless the last record is already sealed.
     func seal(at time: AuditTime) async throws {
         if let lost = loss {
+            waitingInLoss = nil
             guard lost.records > lost.sealed else { return }
             loss?.seals += 1
             loss?.sealed = lost.records

@@ -44,7 +44,7 @@ final class Year {
         let key: MerchantKey
     }
 
-    init(records: Int, seed: UInt64, sealAfter: Int64?, start: AuditTime, directory: URL) throws {
+    init(records: Int, seed: UInt64, sealAfter: Int64, start: AuditTime, directory: URL) throws {
         wanted = records
         self.seed = seed
         self.start = start.milliseconds

@@ -17,10 +17,8 @@ struct YearOfRecords: AsyncParsableCommand {
     @Option(help: "Of all that is left to chance.")
     var seed: UInt64 = 1
     @Option(
-        help:
-            "The age in seconds at which a record gets an audit checkpoint, as the daemon's 60. Without it a checkpoint comes after 1,000 records."
-    )
-    var sealAfter: Int64?
+        help: "The age in seconds at which a record gets an audit checkpoint; one also comes after 1,000 records.")
+    var sealAfter = CheckpointSchedule<ContinuousClock.Instant>.maximumAge.components.seconds
     @Option(help: "When the year begins, RFC 3339.")
     var start = "2025-11-01T00:00:00Z"
     @Option(
@@ -43,7 +41,7 @@ struct YearOfRecords: AsyncParsableCommand {
         try FileManager.default.createDirectory(at: keys, withIntermediateDirectories: true)
         guard let start = AuditTime(rfc3339: start) else { throw YearFailure("--start is no time") }
         let year = try Year(
-            records: records, seed: seed, sealAfter: sealAfter.map { $0 * 1000 }, start: start, directory: directory)
+            records: records, seed: seed, sealAfter: sealAfter * 1000, start: start, directory: directory)
         try await year.live(Story(of: year).acts)
         try join(year.nodes.map(\.part), into: directory.appending(path: "records.jsonl"))
         for node in year.nodes {

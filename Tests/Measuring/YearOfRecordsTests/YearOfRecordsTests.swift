@@ -41,7 +41,7 @@ struct YearOfRecordsTests {
 
     @Test("Writes records that both verifiers find intact, with given keys and with keys trusted on first use")
     func intact() async throws {
-        let year = try await Written(["--records", "3600"])
+        let year = try await Written(["--records", "3600", "--seal-after", "86400"])
         let ours = try await Program.run(
             Program.built("paytokenctl"),
             ["audit", "verify", "--export", year.export, "--node", "all"]

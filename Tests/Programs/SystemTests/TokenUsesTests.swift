@@ -107,7 +107,8 @@ import TokenForge
             Self.verifier,
             [
                 "--report", setup.harness.directory.path("report.html"), setup.harness.directory.path("report.jsonl"),
-                setup.harness.directory.path("report.pem"),
+                setup.harness.directory.path("report.pem"), "--token-uses",
+                setup.harness.directory.path("report.uses-primary.jsonl"),
             ])
         #expect(verified.status == 0, "\(verified)")
         // Both requests for the log are recorded with the HSM token and the requested period.

@@ -150,15 +150,13 @@ struct HSMTokenFactsTests {
                 at: 1, hsmToken: "primary")
         }
         let members = serial.map { #""serial":"\#($0)","# } ?? ""
-        var log = try TokenUseLog(
-            header: Array(
-                (#"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","node":"node-1",\#(members)"#
-                    + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#).utf8))
-        try log.take(
-            line: Array(
-                #"{"time":"2026-01-10T00:00:00Z","publicKeyHash":"\#(RecordBook.key.base64)","operation":"derive"}"#
-                    .utf8))
-        book.tokenUses = [log]
+        book.tokenUses = [
+            [
+                #"{"format":"paytokend-token-uses","version":1,"kind":"log","token":"primary","node":"node-1",\#(members)"#
+                    + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#,
+                #"{"time":"2026-01-10T00:00:00Z","publicKeyHash":"\#(RecordBook.key.base64)","operation":"derive"}"#,
+            ]
+        ]
         let report = try await Self.report(book)
         let findings = (report["findings"]?.arrayValue ?? []).compactMap(\.objectValue)
         let isOther = serial == "ffff"
@@ -181,20 +179,18 @@ struct HSMTokenFactsTests {
         try book.add(
             .ledgerAcceptRestore(LedgerRestore(ledgerSequence: 3, hsmTokenSequence: 7, reason: nil)), at: 101, by: "bob"
         )
-        var log = try TokenUseLog(
-            header: Array(
-                (#"{"format":"paytokend-token-uses","version":1,"kind":"log","#
-                    + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#).utf8))
+        let header =
+            #"{"format":"paytokend-token-uses","version":1,"kind":"log","#
+            + #""since":"2026-01-01T00:00:00Z","until":"2026-01-20T00:00:00Z"}"#
         // The audit key of the book's audit checkpoints is zero.
         let uses = [
             ("01", AuditDigest.zero), ("03", .zero), ("03", .zero), ("10", .zero), ("03", RecordBook.key),
             ("10", RecordBook.key),
         ]
-        for (day, key) in uses {
-            let line = #"{"time":"2026-01-\#(day)T02:00:00Z","publicKeyHash":"\#(key.base64)","operation":"x"}"#
-            try log.take(line: Array(line.utf8))
+        let lines = uses.map { day, key in
+            #"{"time":"2026-01-\#(day)T02:00:00Z","publicKeyHash":"\#(key.base64)","operation":"x"}"#
         }
-        book.tokenUses = [log]
+        book.tokenUses = [[header] + lines]
         let report = try await Self.report(book)
         let verdict = try #require(report["verdict"]?.objectValue)
         let figures = ["unexplained", "explainable", "certain", "seals", "explainableSeals"]

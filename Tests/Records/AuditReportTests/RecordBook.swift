@@ -13,8 +13,21 @@ struct RecordBook {
     private var lines: [AuditNode: [[UInt8]]] = [:]
     private var order: [AuditNode] = []
 
-    /// The HSM tokens' logs with which a page compares the records.
-    var tokenUses: [TokenUseLog] = []
+    /// The lines of the HSM tokens' logs with which a page compares the records.
+    var tokenUses: [[String]] = []
+
+    private static func text(_ log: [String]) -> String {
+        (log + [#"{"end":\#(log.count - 1)}"#, ""]).joined(separator: "\n")
+    }
+
+    /// Reads a log as `paytokenctl audit report` does.
+    private static func read(_ lines: [String], name: String) throws -> TokenUseLog {
+        var log = try TokenUseLog(header: Array(lines[0].utf8))
+        for line in lines.dropFirst() + [#"{"end":\#(lines.count - 1)}"#] { try log.take(line: Array(line.utf8)) }
+        try log.finish()
+        log.file = TokenUseLog.File(name: name, digest: .of(Array(text(lines).utf8)))
+        return log
+    }
 
     static let key = AuditDigest.of(Array("one".utf8))
     static let other = AuditDigest.of(Array("other".utf8))
@@ -78,7 +91,8 @@ struct RecordBook {
         from: Double = 0, to: Double = 24 * 31, listed: [ListedPrograms] = []
     ) throws -> ReportBuilder {
         var builder = ReportBuilder(
-            period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))), tokenUses: tokenUses,
+            period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))),
+            tokenUses: try tokenUses.enumerated().map { try Self.read($0.element, name: "uses-\($0.offset).jsonl") },
             listed: listed)
         for line in export { builder.survey(line: line) }
         for line in export { builder.count(line: line) }
@@ -91,9 +105,15 @@ struct RecordBook {
         let script = ProjectFiles.path("scripts/recount-report")
         let directory = try FreshDirectory()
         let export = self.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
-        let counted = try await Program.run(
-            script, [directory.write(page(to: to), to: "page.html"), directory.write(export, to: "export.jsonl")])
-        #expect(counted.status == 0 && counted.output.hasSuffix(" are those of the export\n"), "\(counted)")
+        let logs = try tokenUses.enumerated().map {
+            try directory.write(Self.text($0.element), to: "uses-\($0.offset).jsonl")
+        }
+        let files = [
+            try directory.write(page(to: to), to: "page.html"), try directory.write(export, to: "export.jsonl"),
+        ]
+        let counted = try await Program.run(script, files + logs)
+        let end = " are those of the export" + (logs.isEmpty ? "" : " and of the HSM tokens' logs") + "\n"
+        #expect(counted.status == 0 && counted.output.hasSuffix(end), "\(counted)")
     }
 
     func page(

@@ -119,8 +119,8 @@ extension FindingsTests {
         #expect(
             try book.page().contains(
                 "137 requests refused whose records are missing. Payments whose records were written in this time were "
-                    + "answered</td><td><span class=\"t\">2026-01-01 05:00:00</span></td><td><span class=\"t\">2026-01-01 "
-                    + "06:00:00</span></td><td>at most 1 h</td>"))
+                    + "answered</td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td><span class=\"t\">2026-01-01 "
+                    + "06:00:00</span></td><td>at most 2 h</td>"))
     }
 
     @Test("finds a start without a stop, with the time without records, and a clock that was set back")
@@ -175,6 +175,11 @@ extension FindingsTests {
         let page = try book.page()
         #expect(page.contains("set back by at least 3 h: a record of 2026-01-01 03:00:00 follows one of "))
         #expect(page.contains("set forward by at most 4 h:"))
+        // The clock was wrong at some time after the last use before it, and the next use was served.
+        #expect(
+            page.contains(
+                "3 requests refused with signing_time_outside_window, none served</td><td><span class=\"t\">2026-01-01 "
+                    + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at most 3 h</td>"))
         // The record at which the clock was set back is one of the refused ones, and is listed once.
         #expect(found.records.beginning.map(\.text) == ["node-1 3", "node-1 4", "node-1 5"])
     }

@@ -55,13 +55,22 @@ struct RecordFacts {
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "heads": finding.kind == .recordsLost ? heads(finding) : nil,
                 "signed": finding.kind == .recordsLost ? signed(during: finding) : nil,
-                "down": finding.kind == .recordsLost ? downtime(of: finding) : nil,
-                "keys": finding.keys.isEmpty ? nil : UseFacts.most(finding.keys, "key"),
-                "nodes": finding.kind == .keyAttributes && finding.node == nil
+                "down": downtime(of: finding), "keys": finding.keys.isEmpty ? nil : keys(of: finding),
+                "nodes": [.keyAttributes, .busyHour, .unusualHour].contains(finding.kind) && finding.node == nil
                     ? finding.records.parts.map(\.node).sorted() : nil,
                 "records": finding.records.isEmpty
                     ? nil : figures.figure(finding.records, "finding \(finding.kind.rawValue)"),
             ])
+        }
+    }
+
+    /// The keys with the most requests of a finding, with their merchants.
+    private func keys(of finding: Finding) -> [JSONValue] {
+        UseFacts.most(finding.keys, "key").map { key in
+            let merchant = key.objectValue?["key"]?.stringValue.flatMap(AuditDigest.init(base64:)).flatMap {
+                builder.keys[$0]?.merchant
+            }
+            return .facts(["key": key.objectValue?["key"], "merchant": merchant, "count": key.objectValue?["count"]])
         }
     }
 
@@ -104,13 +113,24 @@ struct RecordFacts {
             ])
     }
 
-    /// The longest time in which the node that lost records may not have served: from its last seal by an HSM token's log
-    /// or, without a log, from the copy's last record.
-    private func downtime(of loss: Finding) -> JSONValue? {
-        let (seal, until) = (builder.reconciliation.seals(during: loss).last, loss.servedFrom ?? loss.time)
-        return (seal ?? loss.since).map { since in
-            .facts(["since": since, "until": until, "length": since.length(to: until, roundedUp: true)])
-        }
+    /// The longest time in which a finding's node may not have served, from the last sign of service before to the first
+    /// after it. Without a log of its seals, the node that lost records gave the last sign with the copy's last record.
+    private func downtime(of finding: Finding) -> JSONValue? {
+        let (since, until): (AuditTime?, AuditTime?) =
+            switch finding.kind {
+            case .recordsLost:
+                (
+                    builder.reconciliation.seals(during: finding).last ?? finding.since,
+                    finding.servedFrom ?? finding.time
+                )
+            case .endedWithoutStop: (finding.since, finding.until)
+            case .recordsDropped: (finding.previous?.time ?? finding.since, finding.until)
+            case .clockSetBack where finding.refused ?? 0 > 0:
+                (finding.ahead == nil ? finding.since : finding.before, finding.nextUse)
+            default: (nil, nil)
+            }
+        guard let since, let until else { return nil }
+        return .facts(["since": since, "until": until, "length": since.length(to: until, roundedUp: true)])
     }
 
     /// The keys that seal the record.
@@ -128,6 +148,18 @@ struct RecordFacts {
                 "until": replacement?.time, "lost": replacement?.details["formerKey"] == nil ? nil : true,
                 "seals": key.seals, "firstSeal": key.firstSeal, "lastSeal": key.lastSeal,
                 "unendorsed": range?.unendorsedKeys.contains { $0.keyId == key.key } == true ? true : nil,
+            ])
+        }
+    }
+
+    /// The keys of other nodes that each node trusts, by its record.
+    var pins: [JSONValue] {
+        builder.auditKeys.pins.map { pin in
+            let keys = pin.details["keys"]?.arrayValue?.compactMap { $0.objectValue?["keyId"] } ?? []
+            return .facts([
+                "node": pin.node, "ofNode": pin.details["ofNode"], "keyIds": keys,
+                "vouchedBy": pin.details["vouchedBy"],
+                "time": pin.time, "record": RecordPlace(pin),
             ])
         }
     }

@@ -115,22 +115,32 @@ struct UseFacts {
         }
     }
 
+    /// The replays outside of bursts, at most ``maximumReplays``.
+    var replays: [JSONValue] {
+        builder.refusals.singleReplays.prefix(Self.maximumReplays).map { replay in
+            .facts([
+                "time": replay.time, "caller": replay.caller, "key": replay.key, "record": replay.place,
+                "openedBy": replay.opening?.caller, "openedAt": replay.opening?.time,
+                "opening": replay.opening?.place,
+            ])
+        }
+    }
+
+    static let maximumReplays = 2_000
+
     // MARK: The HSM tokens' own counts
 
     /// The HSM tokens' own counts of their keys' uses, compared with the record.
     var tokenUses: [JSONValue] {
         let reconciliation = builder.reconciliation
         return reconciliation.logs.enumerated().map { place, log in
-            let comparisons = reconciliation.comparisons(of: place)
-            let losses = reconciliation.losses(findings, of: place)
             let explained = reconciliation.explained(by: findings, of: place)
-            let days = reconciliation.unexplainedDays(of: place)
             return .facts([
                 "kind": log.kind.rawValue, "since": log.since, "until": log.until, "node": log.node, "token": log.token,
                 "serial": log.serial, "recordedSerials": builder.hsmTokens.serials(of: log),
                 "otherSerial": builder.hsmTokens.hasOtherSerial(log) ? true : nil, "file": log.file?.name,
                 "sha256": log.file?.digest.hex,
-                "keys": comparisons.map { comparison in
+                "keys": reconciliation.comparisons[place].map { comparison in
                     .facts([
                         "key": comparison.key, "merchant": builder.keys[comparison.key]?.merchant,
                         "auditKeyOf": reconciliation.auditKeys[comparison.key], "counted": comparison.counted,
@@ -142,24 +152,35 @@ struct UseFacts {
                 "unexplained": explained.unexplained, "explainable": explained.explainable,
                 "certain": explained.certain, "seals": explained.seals.ifAny,
                 "explainableSeals": explained.explainableSeals.ifAny,
-                "days": days.map { day in
-                    let losses = losses.filter(day.isWithin).compactMap(\.node)
+                "losses": reconciliation.losses(findings, of: place).map { loss in
+                    let (seals, uses) = (
+                        reconciliation.explainable(by: loss, of: place, areSeals: true),
+                        reconciliation.explainable(by: loss, of: place, areSeals: false)
+                    )
                     return .facts([
+                        "node": loss.node, "first": loss.first, "last": loss.last, "explainable": seals + uses,
+                        "seals": seals.ifAny,
+                    ])
+                } as [JSONValue],
+                "days": reconciliation.unexplainedDays(of: place, findings).map { day in
+                    .facts([
                         "day": ReportStep.text(ofDay: day.day), "key": day.key,
-                        "merchant": builder.keys[day.key]?.merchant, "counted": day.counted, "most": day.most,
-                        "losses": losses, "hours": losses.isEmpty ? hours(of: day, in: place) : nil,
+                        "merchant": builder.keys[day.key]?.merchant, "counted": day.counted,
+                        "unexplained": day.times.count, "losses": day.losses.compactMap(\.node),
+                        "hours": hours(of: day, in: place),
                     ])
                 } as [JSONValue],
             ])
         }
     }
 
-    /// The hours of a day in which a log has more uses of a key than the records explain, with the records nearest to them.
+    /// The uses of a day that neither a record nor a loss explains, by hour, with the records nearest to them.
     private func hours(of day: Reconciliation.UnexplainedDay, in log: Int) -> [JSONValue] {
-        builder.reconciliation.unexplainedHours[log].hours(of: day).map { hour in
+        day.hours.map { hour in
             .facts([
-                "counted": hour.counted, "most": hour.most, "uses": hour.uses, "first": hour.first, "last": hour.last,
-                "before": hour.before, "after": hour.after,
+                "uses": hour.uses, "first": hour.first, "last": hour.last,
+                "before": builder.reconciliation.nearest(to: hour.first, of: log).before,
+                "after": builder.reconciliation.nearest(to: hour.last, of: log).after,
             ])
         }
     }

@@ -83,11 +83,12 @@ enum CallerAnomaly {
     }
 
     private static func finding(
-        _ kind: Finding.Kind, of caller: String, _ hour: Int, _ requests: RequestTally
+        _ kind: Finding.Kind, of caller: String, _ hour: Int, _ uses: KeyUseTally.Hour
     ) -> Finding {
         var finding = Finding(kind, AuditTime(milliseconds: Int64(hour) * 3_600_000))
-        (finding.caller, finding.count, finding.records) = (caller, requests.count, requests.records)
-        (finding.since, finding.until) = (requests.first, requests.last)
+        (finding.caller, finding.count, finding.records) = (caller, uses.count, uses.requests.records)
+        (finding.since, finding.until) = (uses.requests.first, uses.requests.last)
+        (finding.keys, finding.node) = (uses.keys, uses.requests.records.onlyNode)
         return finding
     }
 }

@@ -94,7 +94,7 @@ public struct Finding: Sendable, Equatable {
     public var cutOff: AuditTime?
     /// The callers, with the number of their requests.
     public var callers: [String: Int] = [:]
-    /// The publicKeyHashes of the payment tokens that were sent again, with their number.
+    /// The publicKeyHashes of the payment tokens that were sent again, or of the uses of an hour, with their number.
     var keys: [String: Int] = [:]
     /// The most uses in an hour of the preceding weeks.
     public var usual: Int?

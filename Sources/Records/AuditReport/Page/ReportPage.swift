@@ -81,10 +81,12 @@ public struct ReportPage {
             "thresholds": JSONValue.facts([
                 "replays": RefusalsByCaller.replaysOfDay, "factor": CallerAnomaly.factor, "weeks": CallerAnomaly.weeks,
                 "least": CallerAnomaly.least, "refusals": RefusalsByCaller.refusalsOfHour,
-                "outage": RecordIncidents.outageLength,
+                "outage": RecordIncidents.outageLength, "earliest": Int(UseMatching.earliest / 1000),
+                "latest": Int(UseMatching.latest / 1000),
             ]),
             "findings": record.findings(figures), "omitted": facts(omitted: omitted),
             "nodes": record.nodes(figures), "moments": record.moments, "auditKeys": record.auditKeys,
+            "pins": record.pins,
             "live": live.map(systemFacts.live), "tokens": hsmTokens.hsmTokens, "versions": systemFacts.versions,
             "downtimes": systemFacts.downtimes,
             "unlisted": !builder.unlistedPrograms.isEmpty, "programs": systemFacts.programs,
@@ -94,7 +96,7 @@ public struct ReportPage {
             "attributes": hsmTokens.attributes, "others": keys.keysOfOtherLedgers,
             "differences": live == nil ? nil : keys.differences,
             "charts": use.charts, "hours": use.hours, "uses": use.pairs(figures),
-            "reasons": use.reasons(figures), "refusals": use.refusals,
+            "reasons": use.reasons(figures), "refusals": use.refusals, "replays": use.replays,
             "tokenUses": use.tokenUses,
             "rules": people.rules, "people": people.people(figures),
             "endsOfApprovals": people.endsOfApprovals, "approvals": people.approvals,
@@ -120,6 +122,7 @@ public struct ReportPage {
             ("refused requests of further callers", builder.refusals.omitted),
             ("requests for a second person", acts.omittedApprovals), ("administrative acts", acts.omitted),
             ("exports", acts.omittedExports),
+            ("replays outside of bursts", max(0, builder.refusals.singleReplays.count - UseFacts.maximumReplays)),
         ].filter { $0.1 > 0 }
         return counts.isEmpty ? nil : counts.map { .facts(["what": $0.0, "count": $0.1]) }
     }

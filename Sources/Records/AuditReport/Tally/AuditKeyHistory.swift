@@ -16,8 +16,11 @@ struct AuditKeyHistory: Sendable {
 
     /// The keys in the order in which the export mentions them.
     private(set) var keys: [Key] = []
+    /// The records that say which keys of another node their node trusts.
+    private(set) var pins: [AuditEntry] = []
 
     mutating func take(_ entry: AuditEntry) {
+        if entry.event == AuditEvent.Name.auditKeyPinned.rawValue, pins.count < Self.maximumPins { pins.append(entry) }
         guard entry.event == AuditEvent.Name.auditKeyChange.rawValue, entry.outcome == AuditOutcome.ok.text else {
             return
         }
@@ -25,6 +28,8 @@ struct AuditKeyHistory: Sendable {
         if let former = digest("from") { keys[index(of: former, entry.node)].replacement = entry }
         if let key = digest("to") { keys[index(of: key, entry.node)].change = entry }
     }
+
+    private static let maximumPins = 5_000
 
     mutating func take(_ checkpoint: Checkpoint) {
         let index = index(of: checkpoint.keyId, checkpoint.node)

@@ -51,13 +51,21 @@ struct KeyUseTally: Sendable {
         var uses: Int { released.count + repeated.count + signed.count }
     }
 
+    /// The uses of a caller in one hour, and their number by key.
+    struct Hour: Sendable {
+        fileprivate(set) var requests = RequestTally()
+        fileprivate(set) var keys: [String: Int] = [:]
+
+        var count: Int { requests.count }
+    }
+
     private(set) var uses: [Pair: Use] = [:]
     /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
     /// ``daysOfCallers`` has these numbers by caller instead of by key.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     /// The releases, repeats and signatures by caller and hour. Hours are counted from 1970-01-01.
-    private(set) var hoursOfCallers: [String: [Int: RequestTally]] = [:]
+    private(set) var hoursOfCallers: [String: [Int: Hour]] = [:]
     /// The number of uses and refusals beyond ``maximumPairs`` pairs, which are counted in a pair without key and caller.
     private(set) var furtherUses = 0
 
@@ -84,8 +92,11 @@ struct KeyUseTally: Sendable {
         if let caller = entry.callerText {
             if daysOfCallers.count < Self.maximumCharted || daysOfCallers[caller] != nil {
                 daysOfCallers[caller, default: [:]][day, default: 0] += 1
-                hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: RequestTally()]
-                    .take(entry)
+                let hour = Self.index(entry.time, 3_600_000)
+                hoursOfCallers[caller, default: [:]][hour, default: Hour()].requests.take(entry)
+                if let key = entry.publicKeyHash {
+                    hoursOfCallers[caller]?[hour]?.keys[key.base64, default: 0] += 1
+                }
             } else {
                 isCharted = false
             }

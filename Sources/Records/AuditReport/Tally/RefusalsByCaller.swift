@@ -54,9 +54,14 @@ struct RefusalsByCaller: Sendable {
         /// The payments that were sent, at most ``maximumPayments``.
         var payments: Set<AuditDigest> = []
         var keys: [String: Int] = [:]
+        /// The first replays, fewer than ``replaysOfDay``.
+        var first: [(time: AuditTime, place: RecordPlace, key: AuditDigest?, payment: AuditDigest?)] = []
 
         mutating func take(_ entry: AuditEntry) {
             requests.take(entry)
+            if first.count < RefusalsByCaller.replaysOfDay {
+                first.append((entry.time, RecordPlace(entry), entry.publicKeyHash, entry.transactionId))
+            }
             if let key = entry.publicKeyHash { keys[key.base64, default: 0] += 1 }
             if let payment = entry.transactionId, payments.count < RefusalsByCaller.maximumPayments {
                 payments.insert(payment)
@@ -64,8 +69,18 @@ struct RefusalsByCaller: Sendable {
         }
     }
 
+    /// A replay on a day of its caller with fewer than ``replaysOfDay``.
+    struct Replay {
+        let time: AuditTime
+        let place: RecordPlace
+        let caller: String
+        let key: AuditDigest?
+        /// The record that opened the payment first; nil if the export does not have it.
+        let opening: Opening?
+    }
+
     /// The record that opened a payment first.
-    private struct Opening {
+    struct Opening {
         let time: AuditTime
         let place: RecordPlace
         let caller: String
@@ -140,6 +155,19 @@ struct RefusalsByCaller: Sendable {
             let (first, second) = (left.1.requests.count, right.1.requests.count)
             return first == second ? left.0.utf8.lexicographicallyPrecedes(right.0.utf8) : first > second
         }
+    }
+
+    /// The replays that are in no finding, in order of time.
+    var singleReplays: [Replay] {
+        callers.flatMap { name, caller in
+            caller.replays.values.filter { $0.requests.count < Self.replaysOfDay }.flatMap { replays in
+                replays.first.map { replay in
+                    Replay(
+                        time: replay.time, place: replay.place, caller: name, key: replay.key,
+                        opening: replay.payment.flatMap { openings[$0] })
+                }
+            }
+        }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
     }
 
     /// A finding for each caller and day with at least ``replaysOfDay`` replays, one for each caller and day with an hour

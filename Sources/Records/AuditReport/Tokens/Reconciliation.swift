@@ -1,91 +1,142 @@
-public import AuditChain
+import AuditChain
 
 /// The HSM tokens' counts of their keys' uses, compared with the record.
 ///
 /// Some records show that an HSM token used a key. Others show only that it may have, since a call that ended without
-/// an answer may have been executed. The record therefore gives a minimum and a maximum. Uses beyond the maximum did
-/// not pass through this program.
+/// an answer may have been executed. The record therefore gives a minimum and a maximum. Each use of a log is matched by
+/// time with a record that explains it (``UseMatching``); of a counter, the uses beyond the maximum have no record. Such
+/// uses did not pass through this program, or their records are lost.
 public struct Reconciliation: Sendable {
-    /// The minimum and maximum number of uses of one key.
-    public struct Uses: Sendable, Equatable {
-        public var least = 0
-        public var most = 0
+    /// The records that show uses of one key: their number and, to compare with a log, their times.
+    struct Recorded: Sendable {
+        fileprivate(set) var least = 0
+        fileprivate(set) var most = 0
+        fileprivate var certain: [AuditTime] = []
+        fileprivate var possible: [AuditTime] = []
     }
 
     public let logs: [TokenUseLog]
-    /// The minimum and maximum number of uses according to the record: for each log, a dictionary by key.
-    public private(set) var recorded: [[AuditDigest: Uses]]
-    /// The maximum number of uses by day and by hour, for each log and key. Both are counted from 1970-01-01.
-    private var days: [[AuditDigest: [Int: Int]]]
-    private var hours: [[AuditDigest: [Int: Int]]]
-    /// The hours of each log that have more uses of a key than the record's maximum, as the third pass reads them.
-    private(set) var unexplainedHours: [UnexplainedHours]
+    /// The records of each key that may be uses in a log, for each log.
+    private(set) var recorded: [[AuditDigest: Recorded]]
+    /// The comparisons of all keys in a log or in the records that it covers, those with the greatest differences first.
+    private(set) var comparisons: [[Comparison]]
+    /// The records nearest to uses without a record, which the third pass finds, for each log.
+    private var nearest: [NearestRecords]
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
     init(_ logs: [TokenUseLog]) {
         self.logs = logs
         recorded = Array(repeating: [:], count: logs.count)
-        days = recorded.map { _ in [:] }
-        hours = days
-        unexplainedHours = logs.map { UnexplainedHours([], in: $0) }
+        comparisons = logs.map { _ in [] }
+        nearest = logs.map { _ in NearestRecords([]) }
     }
 
     /// The uses of one key, as the HSM token counted them and as the record shows them.
-    public struct Comparison: Sendable, Equatable {
-        public let key: AuditDigest
-        public let counted: Int
-        public let recorded: Uses
-        /// The sum, over the days of a log, of the counted uses beyond the record's maximum for that day.
-        public var beyondDays = 0
-        /// The number of counted uses that the record cannot explain. The days of a log show more of them than its sum,
-        /// in which a possible use of one day makes up for a surplus of another.
-        public var unexplained: Int { max(beyondDays, counted - recorded.most) }
-        /// The number by which the HSM token's count falls short of the record's minimum.
-        public var missing: Int { max(0, recorded.least - counted) }
+    struct Comparison: Sendable {
+        let key: AuditDigest
+        let counted: Int
+        let recorded: Recorded
+        /// The number of counted uses that no record explains and, of a log, their times.
+        let unexplained: Int
+        let times: [AuditTime]
+        /// The number of certain uses in the record that the HSM token did not count.
+        let missing: Int
+
+        fileprivate init(_ key: AuditDigest, in log: TokenUseLog, _ recorded: Recorded) {
+            (self.key, counted, self.recorded) = (key, log.uses[key] ?? 0, recorded)
+            guard log.kind == .log else {
+                (unexplained, times) = (max(0, counted - recorded.most), [])
+                missing = max(0, recorded.least - counted)
+                return
+            }
+            let (uses, certain) = (log.times[key] ?? [], recorded.certain.sorted())
+            times = UseMatching(uses: uses, records: (certain + recorded.possible).sorted()).unexplained
+            unexplained = times.count
+            // The certain records alone explain as many uses of them as any assignment can.
+            missing = certain.count - (uses.count - UseMatching(uses: uses, records: certain).unexplained.count)
+        }
     }
 
-    /// Compares the counts of every key in the log or in the records that the log covers. Keys with the greatest
-    /// differences come first.
-    public func comparisons(of log: Int) -> [Comparison] {
-        let keys = Set(logs[log].uses.keys).union(recorded[log].keys)
-        let beyond = Dictionary(grouping: unexplainedDays(of: log), by: \.key).mapValues { days in
-            days.reduce(0) { $0 + $1.unexplained }
+    /// Compares logs and records, after the second pass, and prepares the third, which searches the records nearest to
+    /// uses without one.
+    ///
+    /// - Returns: true if there are such uses in a log.
+    mutating func compare(losses findings: [Finding]) -> Bool {
+        comparisons = logs.indices.map { log in
+            Set(logs[log].uses.keys).union(recorded[log].keys).map { key in
+                Comparison(key, in: logs[log], recorded[log][key] ?? Recorded())
+            }.sorted { left, right in
+                (right.unexplained, right.missing, left.key.hex) < (left.unexplained, left.missing, right.key.hex)
+            }
         }
-        return keys.map { key in
-            Comparison(
-                key: key, counted: logs[log].uses[key] ?? 0, recorded: recorded[log][key] ?? Uses(),
-                beyondDays: beyond[key] ?? 0)
-        }.sorted { left, right in
-            (right.unexplained, right.missing, left.key.hex) < (left.unexplained, left.missing, right.key.hex)
+        nearest = logs.indices.map { log in
+            NearestRecords(unexplainedDays(of: log, findings).flatMap { $0.hours.flatMap { [$0.first, $0.last] } })
+        }
+        return nearest.contains { !$0.isEmpty }
+    }
+
+    /// Reads a record in the third pass.
+    mutating func search(_ record: RecordMoment) {
+        for log in logs.indices
+        where !nearest[log].isEmpty && (logs[log].node ?? record.place.node) == record.place.node {
+            nearest[log].take(record)
         }
     }
 
     /// The sum of ``Comparison/unexplained`` over all keys of all logs.
-    public var unexplained: Int {
-        logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
-    }
+    public var unexplained: Int { comparisons.joined().reduce(0) { $0 + $1.unexplained } }
 
-    /// The uses of a key on one day, of which the HSM token counted more than the record's maximum. The day is counted
-    /// from 1970-01-01.
-    struct UnexplainedDay: Sendable, Equatable {
+    /// The uses of a key on one day of a log that no record explains. The day is counted from 1970-01-01.
+    struct UnexplainedDay: Sendable {
         let key: AuditDigest
         let day: Int
+        /// The number of uses on this day by the log.
         let counted: Int
-        let most: Int
+        let times: [AuditTime]
+        /// The losses in whose time some of the uses are, and the uses that are in none.
+        let losses: [Finding]
+        let certain: [AuditTime]
 
-        var unexplained: Int { counted - most }
-
-        /// Returns true if the day is one of those between the copy and the start of a restored ledger.
-        func isWithin(_ loss: Finding) -> Bool {
-            loss.since.map { KeyUseTally.index($0, 86_400_000) <= day } ?? true
-                && loss.until.map { KeyUseTally.index($0, 86_400_000) >= day } ?? true
+        /// The uses in no loss, by hour.
+        var hours: [(uses: Int, first: AuditTime, last: AuditTime)] {
+            Dictionary(grouping: certain) { KeyUseTally.index($0, 3_600_000) }.sorted { $0.key < $1.key }.map {
+                ($0.value.count, $0.value[0], $0.value[$0.value.count - 1])
+            }
         }
+    }
+
+    /// Returns the days on which a log has uses that no record explains, in order of time.
+    func unexplainedDays(of log: Int, _ findings: [Finding]) -> [UnexplainedDay] {
+        let losses = losses(findings, of: log)
+        func day(_ time: AuditTime) -> Int { KeyUseTally.index(time, 86_400_000) }
+        return comparisons[log].flatMap { comparison -> [UnexplainedDay] in
+            let counted =
+                comparison.times.isEmpty
+                ? [:]
+                : (logs[log].times[comparison.key] ?? []).reduce(into: [Int: Int]()) { $0[day($1), default: 0] += 1 }
+            return Dictionary(grouping: comparison.times, by: day).map { day, times in
+                UnexplainedDay(
+                    key: comparison.key, day: day, counted: counted[day] ?? 0, times: times,
+                    losses: losses.filter { loss in times.contains { Self.isWithin(loss, $0) } },
+                    certain: times.filter { time in !losses.contains { Self.isWithin($0, time) } })
+            }
+        }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
+    }
+
+    func nearest(to time: AuditTime, of log: Int) -> (before: RecordMoment?, after: RecordMoment?) {
+        (nearest[log].before(time), nearest[log].after(time))
     }
 
     /// Returns those of the findings `records_lost` whose records may explain uses of a log.
     func losses(_ findings: [Finding], of log: Int) -> [Finding] {
         findings.filter { $0.kind == .recordsLost && (logs[log].node ?? $0.node) == $0.node }
+    }
+
+    /// Returns true if a lost record may explain a use of this time.
+    private static func isWithin(_ loss: Finding, _ time: AuditTime) -> Bool {
+        loss.since.map { $0.milliseconds - UseMatching.earliest <= time.milliseconds } ?? true
+            && loss.until.map { time.milliseconds <= $0.milliseconds + UseMatching.latest } ?? true
     }
 
     /// The uses that are in no record, and those of them that lost records may explain. Both contain seals: uses of an
@@ -96,90 +147,57 @@ public struct Reconciliation: Sendable {
         var explainable = 0
         var explainableSeals = 0
         var certain: Int { unexplained - explainable }
+    }
 
-        mutating func add(_ other: Explained) {
-            unexplained += other.unexplained
-            seals += other.seals
-            explainable += other.explainable
-            explainableSeals += other.explainableSeals
+    /// Returns the sums over all logs.
+    func explained(by findings: [Finding]) -> Explained {
+        logs.indices.reduce(into: Explained()) { sum, log in
+            let found = explained(by: findings, of: log)
+            sum.unexplained += found.unexplained
+            sum.seals += found.seals
+            sum.explainable += found.explainable
+            sum.explainableSeals += found.explainableSeals
         }
     }
 
-    func explained(by findings: [Finding]) -> Explained {
-        logs.indices.reduce(into: Explained()) { $0.add(explained(by: findings, of: $1)) }
+    func explained(by findings: [Finding], of log: Int) -> Explained {
+        let losses = losses(findings, of: log)
+        var found = Explained()
+        for areSeals in [true, false] {
+            let uses = comparisons[log].filter { (auditKeys[$0.key] != nil) == areSeals }
+            found.unexplained += uses.reduce(0) { $0 + $1.unexplained }
+            let within = uses.flatMap(\.times).count { time in losses.contains { Self.isWithin($0, time) } }
+            let sum = losses.reduce(0) { $0 + explainable(by: $1, of: log, areSeals: areSeals) }
+            found.explainable += min(within, sum)
+            if areSeals { (found.seals, found.explainableSeals) = (found.unexplained, found.explainable) }
+        }
+        return found
     }
 
-    func explained(by findings: [Finding], of log: Int) -> Explained {
-        let (comparisons, losses) = (comparisons(of: log), losses(findings, of: log))
-        var found = Explained()
-        found.unexplained = comparisons.reduce(0) { $0 + $1.unexplained }
-        found.seals = comparisons.filter { auditKeys[$0.key] != nil }.reduce(0) { $0 + $1.unexplained }
-        found.explainableSeals = min(explainable(by: losses, of: log, areSeals: true), found.seals)
-        let others = min(explainable(by: losses, of: log, areSeals: false), found.unexplained - found.seals)
-        found.explainable = found.explainableSeals + others
-        return found
+    /// Returns the number of uses, or of seals, that the records of a loss explain at most. A lost record is of at most one
+    /// use. Of the lost audit checkpoints, each sealed at least one lost record.
+    func explainable(by loss: Finding, of log: Int, areSeals: Bool) -> Int {
+        let uses = comparisons[log].filter { (auditKeys[$0.key] != nil) == areSeals }.flatMap(\.times)
+        return min(loss.count ?? 0, uses.count { Self.isWithin(loss, $0) })
     }
 
     /// A finding for each key and day with uses that neither the record nor a loss of records explains, and one for each
     /// log of another HSM token than the record's.
     func findings(_ findings: [Finding], _ hsmTokens: HSMTokenRecords) -> [Finding] {
         logs.indices.flatMap { log -> [Finding] in
-            let losses = losses(findings, of: log)
             let isOther = hsmTokens.hasOtherSerial(logs[log])
             var other = Finding(.otherSerial, logs[log].since)
             (other.node, other.hsmToken, other.serial) = (logs[log].node, logs[log].token, logs[log].serial)
             other.recordedSerials = hsmTokens.serials(of: logs[log])
             return (isOther ? [other] : [])
-                + unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }.map { day in
-                    var finding = Finding(.unrecordedUses, AuditTime(milliseconds: Int64(day.day) * 86_400_000))
+                + unexplainedDays(of: log, findings).compactMap { day in
+                    guard let first = day.certain.first else { return nil }
+                    var finding = Finding(.unrecordedUses, first)
+                    (finding.since, finding.until) = (first, day.certain.last)
                     (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
-                    (finding.key, finding.count, finding.hasOtherSerial) = (day.key, day.unexplained, isOther)
+                    (finding.key, finding.count, finding.hasOtherSerial) = (day.key, day.certain.count, isOther)
                     return finding
                 }
-        }
-    }
-
-    /// Returns the days on which a log contains more uses of a key than the record's maximum, in order of time.
-    func unexplainedDays(of log: Int) -> [UnexplainedDay] {
-        logs[log].hours.flatMap { key, hours in
-            Dictionary(grouping: hours, by: { Self.day(ofHour: $0.key) }).compactMap { day, hours -> UnexplainedDay? in
-                let (counted, most) = (hours.reduce(0) { $0 + $1.value.count }, days[log][key]?[day] ?? 0)
-                return counted > most ? UnexplainedDay(key: key, day: day, counted: counted, most: most) : nil
-            }
-        }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
-    }
-
-    static func day(ofHour hour: Int) -> Int { (hour - (hour % 24 + 24) % 24) / 24 }
-
-    /// Prepares the third pass: the hours of the days of the finding ``Finding/Kind/unrecordedUses`` in which a log has
-    /// more uses of a key than the record's maximum for that hour. A use that a possible use of another hour may explain
-    /// is among them.
-    ///
-    /// - Returns: true if there are any.
-    mutating func beginThirdPass(_ findings: [Finding]) -> Bool {
-        unexplainedHours = logs.indices.map { log in
-            let losses = losses(findings, of: log)
-            let days = unexplainedDays(of: log).filter { day in !losses.contains(where: day.isWithin) }
-            let found = days.flatMap { day in
-                (logs[log].hours[day.key] ?? [:]).filter { hour, uses in
-                    Self.day(ofHour: hour) == day.day && uses.count > hours[log][day.key]?[hour] ?? 0
-                }.map { (key: day.key, hour: $0.key, most: hours[log][day.key]?[$0.key] ?? 0) }
-            }
-            return UnexplainedHours(found, in: logs[log])
-        }
-        return unexplainedHours.contains { !$0.isEmpty }
-    }
-
-    /// Reads a record in the third pass.
-    mutating func search(_ line: [UInt8], of record: RecordMoment) {
-        for log in unexplainedHours.indices { unexplainedHours[log].take(line, of: record) }
-    }
-
-    /// Reads a checkpoint in the third pass.
-    mutating func search(_ checkpoint: Checkpoint) {
-        for log in unexplainedHours.indices
-        where logs[log].covers(node: checkpoint.node, token: nil, at: checkpoint.time) != nil {
-            unexplainedHours[log].explain(checkpoint.keyId, at: checkpoint.time)
         }
     }
 
@@ -188,20 +206,8 @@ public struct Reconciliation: Sendable {
     func seals(during loss: Finding) -> [AuditTime] {
         guard let node = loss.node, let since = loss.lastSeal ?? loss.since, let until = loss.until else { return [] }
         return logs.filter { ($0.node ?? node) == node }.flatMap { log in
-            auditKeys.filter { $0.value == node }.flatMap { log.hours[$0.key]?.values.flatMap(\.self) ?? [] }
+            auditKeys.filter { $0.value == node }.flatMap { log.times[$0.key] ?? [] }
         }.filter { $0.milliseconds > since.milliseconds + TokenUseLog.margin && $0 < until }.sorted()
-    }
-
-    /// Returns the number of unexplained seals, or of other unexplained uses, that lost records may explain: those on
-    /// the days of a loss, but at most the number of lost records.
-    ///
-    /// - Parameter losses: those that ``losses(_:of:)`` returns.
-    private func explainable(by losses: [Finding], of log: Int, areSeals: Bool) -> Int {
-        let days = unexplainedDays(of: log).filter { (auditKeys[$0.key] != nil) == areSeals }
-        // A lost record is of at most one use. Of the lost audit checkpoints, each sealed at least one lost record.
-        return losses.reduce(0) { sum, loss in
-            sum + min(days.filter { $0.isWithin(loss) }.reduce(0) { $0 + $1.unexplained }, loss.count ?? 0)
-        }
     }
 
     mutating func take(_ entry: AuditEntry) {
@@ -221,16 +227,12 @@ public struct Reconciliation: Sendable {
     ) {
         for log in logs.indices {
             guard let isSure = logs[log].covers(node: node, token: token, at: time) else { continue }
-            recorded[log][key, default: Uses()].least += isSure ? least : 0
-            recorded[log][key, default: Uses()].most += most
-            // Clocks differ, so a use near midnight may be in the log on the other day, and so for hours.
-            let near = [-1, 1].map { AuditTime(milliseconds: time.milliseconds + $0 * TokenUseLog.margin) }
-            for day in Set(near.map { KeyUseTally.index($0, 86_400_000) }) {
-                days[log][key, default: [:]][day, default: 0] += most
-            }
-            for hour in Set(near.map { KeyUseTally.index($0, 3_600_000) }) {
-                hours[log][key, default: [:]][hour, default: 0] += most
-            }
+            let certain = isSure ? least : 0
+            recorded[log][key, default: Recorded()].least += certain
+            recorded[log][key, default: Recorded()].most += most
+            guard logs[log].kind == .log else { continue }
+            for _ in 0..<certain { recorded[log][key]?.certain.append(time) }
+            for _ in certain..<most { recorded[log][key]?.possible.append(time) }
         }
     }
 

@@ -39,9 +39,9 @@ public struct TokenUseLog: Sendable, Equatable {
     public let until: AuditTime
     /// The file from which the log was read, without its directory.
     public var file: File?
-    /// The number of uses by key. If ``kind`` is `log`, `hours` has their times by hour, counted from 1970-01-01.
+    /// The number of uses by key. If ``kind`` is `log`, `times` has their times, in order after ``finish()``.
     public private(set) var uses: [AuditDigest: Int] = [:]
-    private(set) var hours: [AuditDigest: [Int: [AuditTime]]] = [:]
+    private(set) var times: [AuditDigest: [AuditTime]] = [:]
     private var lines = 0
     private var isEnded = false
 
@@ -109,18 +109,18 @@ public struct TokenUseLog: Sendable, Equatable {
             }
             try Self.requireOnly(["time", "publicKeyHash", "operation"], object, line: number)
             uses[key, default: 0] += 1
-            hours[key, default: [:]][KeyUseTally.index(time, 3_600_000), default: []].append(time)
+            times[key, default: []].append(time)
         }
     }
 
     /// - Throws: `unended` if the last line is missing, so that the output was truncated.
-    public func finish() throws(TokenUseLogError) {
+    public mutating func finish() throws(TokenUseLogError) {
         guard isEnded else { throw .unended }
+        for key in times.keys { times[key]?.sort() }
     }
 
-    /// Returns true if the log covers a record's uses, nil if it does not, and false if that is uncertain. It is
-    /// uncertain if the record's time is within ``margin`` of `since` or `until`, because the HSM token's clock may
-    /// differ by that much.
+    /// Returns true if the log covers a record's uses, nil if it does not, and false if that is uncertain: if a use that
+    /// the record explains (``UseMatching``) may be before `since`, or at `until` or later.
     ///
     /// - Parameter names: the names of the record's HSM tokens. If a key was imported into several, their names are
     ///   separated by commas, which no name contains.
@@ -128,12 +128,11 @@ public struct TokenUseLog: Sendable, Equatable {
         guard self.node == nil || self.node == node else { return nil }
         if let token, let names, !names.split(separator: ",").contains(token[...]) { return nil }
         let (time, since, until) = (time.milliseconds, since.milliseconds, until.milliseconds)
-        guard time >= since - Self.margin, time < until + Self.margin else { return nil }
-        return time >= since + Self.margin && time < until - Self.margin
+        guard time >= since - UseMatching.latest, time < until + UseMatching.earliest else { return nil }
+        return time >= since + UseMatching.earliest && time < until - UseMatching.latest
     }
 
-    /// The assumed maximum difference, in milliseconds, between a record's time and the HSM token's time of the use. A
-    /// record has the time at which its request began.
+    /// The assumed maximum difference, in milliseconds, between the HSM token's clock and a host's.
     static let margin: Int64 = 10_000
 
     /// Returns true if both logs could contain the same use.

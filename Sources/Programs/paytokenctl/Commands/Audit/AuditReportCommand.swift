@@ -31,6 +31,8 @@ struct AuditReportCommand: AsyncParsableCommand {
               scripts/verify-audit --report report.html report.jsonl \\
                   NODE=report.pem --pinned-by NODE
 
+            It counts an HSM token's log of uses again if --token-uses names it, too, and says which it did not get.
+
             Old records that left the ledger (ledger.retain_records) are read from their files, those of all nodes, \
             the oldest first, and precede the others in report.jsonl:
 
@@ -136,7 +138,7 @@ struct AuditReportCommand: AsyncParsableCommand {
             throw CommandFailure(.defect, "internal_error: the export has no digest.")
         }
         let exported = VerifiedExport(
-            file: Self.name(source.export), bytes: InputFile.size(source.export) ?? 0, digest: sum,
+            file: nameForPage(source.export), bytes: InputFile.size(source.export) ?? 0, digest: sum,
             keyFiles: source.keyFiles, pinning: source.pinning, page: Self.name(out), verdict: verdict)
         let bytes = ReportPage(
             builder: builder, export: exported, live: source.live, others: others, verifier: installedVerifier,
@@ -178,7 +180,7 @@ struct AuditReportCommand: AsyncParsableCommand {
     /// An export, with the keys and heads for its verification.
     private struct Source {
         let export: String
-        /// The key files as arguments of scripts/verify-audit, without directories.
+        /// The key files as arguments of scripts/verify-audit, as ``nameForPage(_:)`` names them.
         let keyFiles: [String]
         let trusted: TrustedKeys
         let heads: [SignedCheckpoint]
@@ -203,7 +205,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         guard let export = given.export else { return try await exported(comparing: heads, period) }
         return Source(
             export: export,
-            keyFiles: given.publicKey.map { key in (key.node.map { "\($0.name)=" } ?? "") + Self.name(key.file) },
+            keyFiles: given.publicKey.map { key in (key.node.map { "\($0.name)=" } ?? "") + nameForPage(key.file) },
             trusted: try VerificationInputs.trusted(given.publicKey), heads: heads, pinning: given.pinnedBy?.one,
             live: nil)
     }
@@ -237,7 +239,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         var trusted = TrustedKeys()
         trusted.trust(own: CheckpointKeys(ownKeys), of: node)
         return Source(
-            export: records, keyFiles: ["\(node.name)=\(Self.name(keyFile))"], trusted: trusted,
+            export: records, keyFiles: ["\(node.name)=\(nameForPage(keyFile))"], trusted: trusted,
             heads: heads + remembered, pinning: node, live: live, tokenUses: tokenUses)
     }
 
@@ -292,6 +294,13 @@ struct AuditReportCommand: AsyncParsableCommand {
     }
 
     private static func name(_ path: String) -> String { URL(filePath: path).lastPathComponent }
+
+    /// Returns the path of a file from the page's folder, or only its name if the file is elsewhere.
+    private func nameForPage(_ path: String) -> String {
+        let folder = URL(filePath: out).deletingLastPathComponent().standardizedFileURL.path + "/"
+        let file = URL(filePath: path).standardizedFileURL.path
+        return file.hasPrefix(folder) ? String(file.dropFirst(folder.count)) : Self.name(path)
+    }
 
     // MARK: Saying it
 
