@@ -43,17 +43,20 @@ class Token(deployment.SoftHSMToken):
     """A SoftHSM token of one of two hosts. The second host's is a clone of the first one's, as HSM vendors offer it."""
 
     def clone(self, other):
-        """Copies the objects that this HSM token has and the other one lacks into the other one. Both must have the same
-        secrets. The name of the other's directory changes the copy's generation, so that programs read it again."""
+        """Copies the objects that this HSM token has and the other one lacks into the other one. Returns True if there were
+        any. Both must have the same secrets. The other's generation changes, so that programs read it again."""
         here, there = (next(pathlib.Path(token.tokens).iterdir()) for token in (self, other))
-        for file in here.glob("*.object"):
-            if file.name != "token.object" and not (there / file.name).exists():
-                (there / f"{file.name}.new").write_bytes(file.read_bytes())
-                os.rename(there / f"{file.name}.new", there / file.name)
+        lacking = [file for file in here.glob("*.object") if file.name != "token.object" and not (there / file.name).exists()]
+        for file in lacking:
+            (there / f"{file.name}.new").write_bytes(file.read_bytes())
+            os.rename(there / f"{file.name}.new", there / file.name)
+        if not lacking:
+            return False
         with open(there / "generation", "r+b") as generation:
             number = int.from_bytes(generation.read(8), "big")
             generation.seek(0)
             generation.write((number + 1).to_bytes(8, "big"))
+        return True
 
 
 class Node(deployment.Deployment):
@@ -135,6 +138,15 @@ class World(service.Contexts):
         self.load = hosts_callers.Payments({name: self.nodes[name].socket for name in HOSTS}, service.GUARD, self.rate, self.seed)
         self.load.minter = self.wallets
 
+    def clone(self):
+        """Clones new keys to the second host. A daemon lists the keys of an HSM token when its worker opens it. Returns True if
+        there were any."""
+        first, second = (self.nodes[name] for name in HOSTS)
+        is_new = first.tokens[0].clone(second.tokens[0])
+        if is_new:
+            second.kill_workers()
+        return is_new
+
     def ctl(self, node, *arguments):
         return self.nodes[node].daemon.ctl(*arguments)
 
@@ -205,7 +217,8 @@ class Person:
 
     def prove(self, plan):
         self.key = plan["publicKeyHash"]
-        self.world.nodes[HOSTS[0]].tokens[0].clone(self.world.nodes[HOSTS[1]].tokens[0])
+        if plan["step"] == "prove":
+            self.world.clone()
         for node in HOSTS:
             self.run(node, "key", "prove", self.key)
 
