@@ -10,7 +10,7 @@ struct PortalContent {
     var draws = PortalSimulator.Draws(seed: 0)
     /// The hash of each key that was ever certified, with the number of its certificates.
     private(set) var certified: [[UInt8]: Int] = [:]
-    /// What happened to certificates, in order.
+    /// The changes of certificates, in order.
     private(set) var changes: [PortalSimulator.Change] = []
     /// True while a person's act in the portal makes the change.
     private var isByPerson = false

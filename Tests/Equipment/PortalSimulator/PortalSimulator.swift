@@ -79,7 +79,7 @@ public final class PortalSimulator: Sendable {
         }
     }
 
-    /// What happened to a certificate.
+    /// A change of a certificate.
     public struct Change: Sendable {
         public enum Kind: String, Sendable { case created, activated, revoked }
 
@@ -243,6 +243,6 @@ public final class PortalSimulator: Sendable {
     /// The certificates that only late wallets still use, of all merchants.
     public var late: [Certificate] { state.withLock { $0.content.late(now: Date()) } }
 
-    /// What happened to certificates, in order.
+    /// The changes of certificates, in order.
     public var changes: [Change] { state.withLock { $0.content.changes } }
 }

@@ -53,7 +53,7 @@ extension FuzzTarget {
         }
     }
 
-    /// What is read of a plaintext must be what it says.
+    /// Checks that the members read of a plaintext are those that it has.
     private static func checkPlaintext(_ text: [UInt8]) throws {
         guard let payload = try? GooglePayPayload(plaintext: text) else { return }
         let members = (try JSONSerialization.jsonObject(with: Data(text)) as? [String: Any]) ?? [:]

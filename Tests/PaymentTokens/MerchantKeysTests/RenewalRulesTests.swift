@@ -310,7 +310,7 @@ import TokenForge
         #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
             try renewal.begin(.create, number: 1, at: Self.now)
         }
-        // No other change either, since nobody knows yet which certificate wallets use.
+        // No other change either, since it is not known yet which certificate wallets use.
         #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
             try renewal.begin(.activate, number: 1, at: Self.now)
         }

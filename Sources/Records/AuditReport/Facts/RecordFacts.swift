@@ -66,11 +66,9 @@ struct RecordFacts {
 
     /// The keys with the most requests of a finding, with their merchants.
     private func keys(of finding: Finding) -> [JSONValue] {
-        UseFacts.most(finding.keys, "key").map { key in
-            let merchant = key.objectValue?["key"]?.stringValue.flatMap(AuditDigest.init(base64:)).flatMap {
-                builder.keys[$0]?.merchant
-            }
-            return .facts(["key": key.objectValue?["key"], "merchant": merchant, "count": key.objectValue?["count"]])
+        UseFacts.greatest(finding.keys).map { key, count in
+            let merchant = AuditDigest(base64: key).flatMap { builder.keys[$0]?.merchant }
+            return .facts(["key": key, "merchant": merchant, "count": count])
         }
     }
 

@@ -97,11 +97,14 @@ struct UseFacts {
         refused.sorted { $0.key < $1.key }.map { .facts(["code": $0.key, "count": $0.value]) }
     }
 
-    /// Returns the callers, or other names, with the most requests, and their numbers.
-    static func most(_ callers: [String: Int], _ what: String = "caller") -> [JSONValue] {
-        callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(maximumCallers).map {
-            .facts([what: $0.key, "count": $0.value])
-        }
+    /// Returns the callers with the most requests, and their numbers.
+    static func most(_ callers: [String: Int]) -> [JSONValue] {
+        greatest(callers).map { .facts(["caller": $0.key, "count": $0.value]) }
+    }
+
+    /// Returns the callers, or other names, with the greatest numbers, at most ``maximumCallers``.
+    static func greatest(_ counts: [String: Int]) -> ArraySlice<(key: String, value: Int)> {
+        counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(maximumCallers)
     }
 
     var refusals: [JSONValue] {
