@@ -51,7 +51,8 @@ struct NodeChain: Sendable {
     private var endorsed: Set<AuditDigest> = []
     private var unsealedAnnouncements: Set<AuditDigest> = []
     private var unendorsedKeys: [UnendorsedKey] = []
-    /// The first record that no checkpoint seals yet, with its time.
+    /// The record with the earliest time of those that no checkpoint seals yet. It need not be the first, if the clock was
+    /// set back.
     private var waiting: (sequence: Int, time: AuditTime)?
     private var lateSeals = LateSeals()
     /// The fault to report if the chain begins with a checkpoint and no sealed record names an archive that ends there.
@@ -126,7 +127,7 @@ struct NodeChain: Sendable {
         guard AuditDigest.following(hash, body: frame.body) == frame.hash else { throw .changed }
         if differsFromHead(frame.sequence, frame.hash) { throw .differsFromHead }
         (last, hash) = (frame.sequence, frame.hash)
-        if waiting == nil { waiting = frame.time.map { (frame.sequence, $0) } }
+        if let time = frame.time, waiting.map({ time < $0.time }) ?? true { waiting = (frame.sequence, time) }
     }
 
     private mutating func seal(_ checkpoint: Checkpoint, isFull: Bool, number: Int) throws(ChainFault) {

@@ -20,8 +20,28 @@ struct VerifierScriptTests {
         for file in [try directory.write(export, to: "export.jsonl"), "-"] {
             let result = try await run([file, key, "--head", head], input: export)
             #expect(result.output == "intact: node backend-1, records 1 to 2, sealed at 2026-01-31T12:01:00.000Z\n")
-            #expect(result.error == "")
+            #expect(result.error == "verify-audit: heads that were compared, 1: node backend-1, checkpoint 2\n")
             #expect(result.status == 0)
+        }
+    }
+
+    @Test("gives the same verdicts without the files beside it, with an openssl process for each signature")
+    func alone() async throws {
+        let directory = try FreshDirectory()
+        let script = try directory.write(
+            String(contentsOfFile: VerifierScript.path, encoding: .utf8), to: "verify-audit")
+        let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
+        // One character of the signature is another.
+        let checkpoint = GoldenLineTests.checkpoint
+        var forged = Array(checkpoint.utf8)
+        let signature = try #require(checkpoint.range(of: #""signature":""#)).upperBound
+        let place = checkpoint.utf8.distance(from: checkpoint.startIndex, to: signature) + 40
+        forged[place] = forged[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        for export in [export, [Array(GoldenLineTests.first.utf8), Array(GoldenLineTests.second.utf8), forged].export] {
+            let beside = try await run(["-", key], input: export)
+            let alone = try await Program.run("/usr/bin/env", ["python3", script, "-", key], input: export)
+            #expect(alone.output == beside.output && alone.status == beside.status, "\(alone)")
+            #expect(beside.status == (export == self.export ? 2 : 1), "\(beside)")
         }
     }
 

@@ -10,7 +10,7 @@ public struct InstalledVerifier: Sendable {
     /// The names of the files: the two scripts, what the second imports, and the page's template.
     public static let names = [
         "verify-audit", "recount-report", "report_facts.py", "report_findings.py", "report_records.py",
-        "report_template.py", "report_tokens.py", "report.template.html",
+        "report_signatures.py", "report_template.py", "report_tokens.py", "report.template.html",
     ]
 
     public init(folder: String, files: [(name: String, digest: AuditDigest)]) {
