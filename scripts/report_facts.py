@@ -161,7 +161,9 @@ class Hosts:
             found.update(begun=True, first=record["sequence"], firstTime=time, records=0, inPeriod=0, starts=Records(),
                          stops=Records(), programReadings=Records(), readers={})
         found.update(last=record["sequence"], lastTime=time, records=found["records"] + 1, inPeriod=found["inPeriod"] + is_in)
-        found.setdefault("waits", (record["sequence"], time))
+        # A clock that is set back makes later records wait since an earlier time.
+        waits = record["sequence"], time
+        found["waits"] = min(found.get("waits", waits), waits, key=lambda each: each[1])
         if event == "audit_key_pinned" and len(self.pins) < MOST_CHANGES: self.pins.append(record)
         if event == "audit_key_change" and is_done:
             if "from" in record: self.audit_key(node, record["from"])["replacement"] = record
@@ -485,13 +487,13 @@ def recount(opened, since, until, logs=()):
             if "checkpoint" in record:
                 findings.seal(record["checkpoint"])
                 hosts.seal(record["checkpoint"])
-                for log in logs: log.seal(record["checkpoint"])
+                for log in logs: log.seal(record["checkpoint"], since <= record["checkpoint"]["time"] < until)
                 continue
             key = record.get("publicKeyHash")
             findings.take(record, superseded.get(key), cut_offs.get(key))
             hosts.take(record)
             people.take(record)
-            for log in logs: log.take(record)
+            for log in logs: log.take(record, since <= record["time"] < until)
             if since <= record["time"] < until: uses.take(record)
     def approved(record, time): return sentence(people.approvals, False, record, time)
     keys, served = [], {}

@@ -22,8 +22,8 @@ class Findings:
     DAY, SECOND, PAYMENTS = datetime.timedelta(days=1), datetime.timedelta(seconds=1), 10_000
 
     def __init__(self, keys, since, until, set_backs, warned, replayed):
-        self.warned, self.opened, self.heads, self.last_heads, self.lacks_head = warned, {}, [], {}, {}
-        self.replayed, self.openings, self.outages = replayed, {}, {}
+        self.warned, self.opened, self.heads, self.last_heads, self.lacks_head, self.exports = warned, {}, [], {}, {}, []
+        self.replayed, self.openings, self.outages, self.signs = replayed, {}, {}, {}
         self.window, self.was_set_back = {}, {}
         self.set_backs, self.ahead = {node: collections.deque(times) for node, times in set_backs.items()}, {}
         self.keys, self.since, self.until, self.found = keys, since, until, []
@@ -45,6 +45,8 @@ class Findings:
         if last and last["time"] < self.until and time >= self.since and moment(time) - moment(last["time"]) > self.DAY:
             self.long.setdefault(node, []).append((moment(time) - moment(last["time"]), last, seal))
         self.seals[node] = seal
+        self.signs[node] = time
+        if node in self.outages: self.outages[node].setdefault("nextSeal", time)
         # A node seals nothing until a restored ledger is accepted.
         self.copies.pop(node, None)
 
@@ -65,18 +67,24 @@ class Findings:
         if set_backs and time > set_backs[0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
         else: self.ahead.pop(node, None)
         if event == "start":
-            if is_in and last and self.running.get(node): add("ended_without_stop", since=last[1], until=time)
+            sealed = self.seals.get(node, {}).get("time")
+            if is_in and last and self.running.get(node):
+                add("ended_without_stop", since=last[1], until=time, sealed=sealed if sealed and last[1] < sealed <= time else None)
             self.running[node] = True
-            self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node), self.seals.get(node, {}).get("time")))
+            self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node), sealed))
         if event == "stop": self.running[node] = False
         if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
-        if is_in and outcome == "hsm_unavailable": self.outages.setdefault(node, Records()).add(record)
+        if is_in and outcome == "hsm_unavailable":
+            outage = self.outages.setdefault(node, facts(records=Records(), before=self.signs.get(node)))
+            outage["records"].add(record)
+            outage.pop("nextSeal", None)
         payment = record.get("transactionId")
         if event == "decrypt" and outcome == "ok" and payment in self.replayed:
             opening = time, node, record["sequence"], record
             self.openings[payment] = min(self.openings.get(payment, opening), opening, key=lambda one: one[:3])
         if is_use:
             self.end_outage(node, time)
+            self.signs[node] = time
             self.copies.pop(node, None)
             refused, (is_refused, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, None))
             if found: found.update(refused=refused.count, nextUse=time,
@@ -103,6 +111,7 @@ class Findings:
         if event == "approval_request" and outcome == "ok": self.asked[record["approval"]] = record
         if not is_in: return
         if event == "ledger_accept_clock" and outcome == "ok": add("clock_accepted", caller=caller)
+        if event == "audit_export" and outcome == "ok": self.exports.append(self.request(record, caller))
         if event == "audit_key_change" and outcome == "ok" and "formerKey" in record:
             add("audit_key_lost", caller=caller, token=record.get("token"))
         if event == "head_memory_lost": self.memory.setdefault(node, []).append(record)
@@ -132,27 +141,36 @@ class Findings:
                 block["callers"][caller or "–"] += 1
 
     def end_outage(self, node, time):
-        outage = self.outages.pop(node, Records())
-        if outage.count >= self.OUTAGE:
-            self.add("hsm_unavailable", outage.since, outage, node=node, since=outage.since, until=outage.until, count=outage.count,
-                     nextUse=time)
+        outage = self.outages.pop(node, {"records": Records()})
+        records = outage.pop("records")
+        if records.count >= self.OUTAGE:
+            self.add("hsm_unavailable", records.since, records, node=node, since=records.since, until=records.until, count=records.count,
+                     nextUse=time, **outage)
+
+    @staticmethod
+    def request(record, caller):
+        return (record["time"], record["node"], record["sequence"], record.get("ofNode", record["node"]),
+                facts(time=record["time"], record=name_of(record), by=caller))
 
     def head(self, record, caller):
         """Takes note of a request for a head. The daemon that is asked seals this record, so that its head shows it."""
-        head, of_node, node = facts(time=record["time"], record=name_of(record), by=caller), record.get("ofNode"), record["node"]
-        self.heads.append((head["time"], node, record["sequence"], of_node or node, head))
+        self.heads.append(self.request(record, caller))
+        head, of_node, node = self.heads[-1][-1], record.get("ofNode"), record["node"]
         if of_node not in (None, "all", node): return
         self.last_heads[node] = head
         if node in self.lacks_head: self.lacks_head.pop(node)["after"] = head
 
-    def heads_elsewhere(self, loss):
-        """Returns the requests for heads that other nodes answered while a node's records were lost, for its heads and for others:
-        twenty of each, and how many more."""
-        found = sorted(head for head in self.heads
-                       if head[1] != loss["node"] and loss.get("since", "") <= head[0] <= loss.get("until", "9"))
-        own, others = ([head for *_, of, head in found if (of in ("all", loss["node"])) == is_own] for is_own in (True, False))
-        return facts(elsewhere=own[:20], more=max(0, len(own) - 20) or None, others=others[:20],
-                     moreOthers=max(0, len(others) - 20) or None)
+    def answers_elsewhere(self, loss):
+        """Adds the requests for heads that other nodes answered while a node's records were lost, for its heads and for others, and
+        for exports of its records: twenty of each, and how many more."""
+        def during(requests):
+            found = sorted(each for each in requests if each[1] != loss["node"]
+                           and loss.get("since", "") <= each[0] <= loss.get("until", "9"))
+            return [[request for *_, of, request in found if (of in ("all", loss["node"])) == is_own] for is_own in (True, False)]
+        (own, others), (exports, _) = during(self.heads), during(self.exports)
+        loss["requests"] = sorted(own + others, key=lambda request: (request["time"], request["record"].split()[0]))
+        for name, more, found in (("elsewhere", "more", own), ("others", "moreOthers", others), ("exports", "moreExports", exports)):
+            loss["heads"].update({name: found[:20], **facts(**{more: max(0, len(found) - 20) or None})})
 
     def refuse(self, record, caller):
         time, count = record["time"], record["count"] if record["event"] == "refusals" else 1
@@ -256,7 +274,7 @@ class Findings:
                 if name.startswith("tokens.") and name.endswith(".module") and "softhsm" in value.lower():
                     self.add("software_token", record["time"], [record], node=node, token=name[7:-7])
         for found in self.found:
-            if found["kind"] == "records_lost": found["heads"].update(self.heads_elsewhere(found))
+            if found["kind"] == "records_lost": self.answers_elsewhere(found)
         return ordered(self.found)
 
     def end_key(self, key, steps, state):
@@ -317,14 +335,19 @@ def described(finding, counted):
     if "since" in finding and "until" in finding: members["length"] = length(finding["since"], finding["until"])
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
+    served = members.pop("servedFrom", finding["time"])
     since, until = {
-        "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), members.pop("servedFrom", finding["time"])),
-        "ended_without_stop": (finding.get("since"), finding.get("until")),
+        "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), served),
+        "ended_without_stop": (finding.get("sealed", finding.get("since")), finding.get("until")),
         "records_dropped": (finding.get("previous", {}).get("time", finding.get("since")), finding.get("until")),
         "clock_set_back": (finding.get("before") if "ahead" in finding else finding.get("since"), finding.get("nextUse")),
+        "hsm_unavailable": (finding.get("before"), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)),
     }.get(kind, (None, None))
+    # The time in which the node surely did not serve.
+    sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until"))}.get(kind)
     if since and until and (kind != "clock_set_back" or finding["refused"]):
-        members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True)}
+        members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True),
+                           "least": length(*sure) if sure and all(sure) else "0 s"}
     if "keys" in finding:
         merchants = {key["key"]: key.get("merchant") for key in counted["keys"]}
         members["keys"] = [facts(key=each["key"], merchant=merchants.get(each["key"]), count=each["count"]) for each in finding["keys"]]

@@ -1,6 +1,6 @@
 """The HSM tokens' statements about themselves and their keys in an export, and their logs of uses, for recount-report."""
 import array, base64, bisect, collections, datetime, hashlib, itertools, json, pathlib, re
-from report_records import ARRIVALS, EPOCH, facts, key_of, name_of, Records, USES
+from report_records import ARRIVALS, EPOCH, facts, key_of, most, name_of, Records, USES
 from report_template import canonical
 
 class HSMTokens:
@@ -109,7 +109,7 @@ def uses_of(record):
 
 class TokenUses:
     """An HSM token's log or counter of its keys' uses, and the records that explain them, as ReportFigures defines it."""
-    EARLIEST, LATEST, MARGIN, CHAIN, LONGEST = 30_000, 20_000, 10_000, 1_000, 4_096
+    EARLIEST, LATEST, MARGIN, CHAIN, UNCOVERED = 30_000, 20_000, 10_000, 1_000, 3_600_000
 
     def __init__(self, path):
         self.uses, self.counts, ended, lines = {}, collections.Counter(), None, 0
@@ -130,28 +130,30 @@ class TokenUses:
             self.is_log = self.header["kind"] == "log"
             self.since, self.until = self.moment(self.header["since"]), self.moment(self.header["until"])
         except (AttributeError, KeyError, TypeError, ValueError): raise OSError(f"{path} is no whole log of an HSM token's uses") from None
-        self.least, self.most = collections.Counter(), collections.Counter()
-        self.certain, self.possible, self.sealers, self.nearest = {}, {}, {}, {}
+        self.least, self.most, self.outside_records = collections.Counter(), collections.Counter(), 0
+        self.certain, self.possible, self.sealers, self.nearest, self.uncounted = {}, {}, {}, {}, {}
 
     @staticmethod
     def moment(time):
         return (datetime.datetime.fromisoformat(time) - EPOCH.replace(tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
 
-    def seal(self, seal):
+    def seal(self, seal, is_in):
         key = key_of(seal["keyId"])
         self.sealers[key] = seal["node"]
-        self.add(key, 1, 1, seal["node"], None, seal["time"])
+        self.add(key, 1, 1, seal["node"], None, seal["time"], is_in)
 
-    def take(self, record):
+    def take(self, record, is_in):
         least, most = uses_of(record)
         if most and "publicKeyHash" in record:
-            self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"])
+            self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"], is_in)
 
-    def add(self, key, least, most, node, token, time):
+    def add(self, key, least, most, node, token, time, is_in):
         if self.header.get("node", node) != node or token and self.header.get("token", token) not in [token, *token.split(",")]: return
         at = milliseconds(time)
         # A use that the record explains may be outside of the log.
-        if not self.since - self.LATEST <= at < self.until + self.EARLIEST: return
+        if not self.since - self.LATEST <= at < self.until + self.EARLIEST:
+            self.outside_records += is_in and least > 0
+            return
         if not self.since + self.EARLIEST <= at < self.until - self.LATEST: least = 0
         self.least[key] += least
         self.most[key] += most
@@ -160,8 +162,8 @@ class TokenUses:
         for _ in range(most - least): self.possible.setdefault(key, array.array("q")).append(at)
 
     def unmatched(self, uses, records):
-        """Returns the uses that no record explains. Each use takes the first record that is left and near enough; if it finds none,
-        the use of those before it that is furthest from all records gives up its own."""
+        """Returns the uses that no record explains, and the records that remain. Each use takes the first record that is left and near
+        enough; if it finds none, the use of those before it that is furthest from all records gives up its own."""
         left, use_of, record_for, use, record = set(), [-1] * len(records), [0] * len(uses), 0, 0
         def distance(use):
             after = bisect.bisect_left(records, uses[use])
@@ -184,19 +186,23 @@ class TokenUses:
                 if distance(first) > longest: furthest, longest = first, distance(first)
             left.add(furthest)
             use, record = furthest, record_for[furthest]
-        return [uses[use] for use in sorted(left)]
+        return ([uses[use] for use in sorted(left)],
+                [time for place, time in enumerate(records) if place >= record or use_of[place] < 0])
 
     def compare(self, findings):
         """Matches the uses with the records, and divides those that remain by key and day."""
         self.keys, self.days = {}, {}
         for key in {*self.counts, *self.most}:
             counted, uses, certain = self.counts[key], sorted(self.uses.get(key, ())), sorted(self.certain.get(key, ()))
-            remain = self.unmatched(uses, sorted([*certain, *self.possible.get(key, ())])) if self.is_log else []
-            missing = (len(certain) - len(uses) + len(self.unmatched(uses, certain)) if self.is_log
-                       else max(0, self.least[key] - counted))
+            remain, _ = self.unmatched(uses, sorted([*certain, *self.possible.get(key, ())])) if self.is_log else ([], None)
+            if self.is_log: self.uncounted[key] = self.unmatched(uses, certain)[1]
+            missing = len(self.uncounted[key]) if self.is_log else max(0, self.least[key] - counted)
             self.keys[key] = remain, len(remain) if self.is_log else max(0, counted - self.most[key]), missing
             for day, times in itertools.groupby(remain, lambda time: text_of(time)[:10]): self.days[day, key] = list(times)
         self.losses = [loss for loss in findings if loss["kind"] == "records_lost" and self.header.get("node", loss["node"]) == loss["node"]]
+        # The uses in each loss's time beyond those that it explains.
+        self.beyond = {are_seals: [sum(self.is_within(loss, time) for time in self.remaining(are_seals)) - self.explainable(loss, are_seals)
+                                   for loss in self.losses] for are_seals in (True, False)}
 
     def is_within(self, loss, time):
         return (("since" not in loss or milliseconds(loss["since"]) - self.EARLIEST <= time)
@@ -204,13 +210,15 @@ class TokenUses:
 
     def outside(self, times): return [time for time in times if not any(self.is_within(loss, time) for loss in self.losses)]
 
-    def hours(self, times):
-        """Yields the uses that neither a record nor a loss explains, by hour."""
-        for _, hour in itertools.groupby(self.outside(times), lambda time: time // 3_600_000): yield list(hour)
+    def hours(self, times, key):
+        """Yields by hour the uses that neither a record explains nor a loss that explains all uses of its time."""
+        whole = [loss for loss, beyond in zip(self.losses, self.beyond[key in self.sealers]) if not beyond]
+        listed = [time for time in times if not any(self.is_within(loss, time) for loss in whole)]
+        for _, hour in itertools.groupby(listed, lambda time: time // 3_600_000): yield list(hour)
 
     def search(self, opened):
         """Finds the records nearest to the uses without one."""
-        ends = sorted({end for times in self.days.values() for hour in self.hours(times) for end in (hour[0], hour[-1])})
+        ends = sorted({end for (_, key), times in self.days.items() for hour in self.hours(times, key) for end in (hour[0], hour[-1])})
         self.nearest = {end: {} for end in ends}
         gaps: dict = {}
         with opened() as export:
@@ -230,7 +238,7 @@ class TokenUses:
 
     def seals(self, loss, since, until):
         return sorted(time for key, times in self.uses.items() if self.sealers.get(key) == loss["node"] for time in times
-                      if since + self.MARGIN < time < until) if self.header.get("node", loss["node"]) == loss["node"] else []
+                      if since + self.MARGIN < time < until - self.MARGIN) if self.header.get("node", loss["node"]) == loss["node"] else []
 
     def explainable(self, loss, are_seals):
         """Returns the number of uses that a loss explains at most. A lost record is of at most one use. Of the lost audit checkpoints,
@@ -254,7 +262,7 @@ class TokenUses:
             return facts(day=day, key=key, merchant=merchants.get(key), counted=counted, unexplained=len(times),
                          losses=[loss["node"] for loss in self.losses if any(self.is_within(loss, time) for time in times)],
                          hours=[facts(uses=len(hour), first=text_of(hour[0]), last=text_of(hour[-1]), before=place(hour[0], "before"),
-                                      after=place(hour[-1], "after")) for hour in self.hours(times)])
+                                      after=place(hour[-1], "after")) for hour in self.hours(times, key)])
         ordered = sorted(self.keys.items(), key=lambda key: (-key[1][1], -key[1][2], base64.b64decode(key[0]).hex()))
         lost = [(loss, self.explainable(loss, True), self.explainable(loss, False)) for loss in self.losses]
         return facts(
@@ -262,7 +270,8 @@ class TokenUses:
             **{name: self.header.get(name) for name in ("node", "token", "serial")}, recordedSerials=serials,
             otherSerial=is_other(self.header, serials), file=self.file, sha256=self.digest,
             keys=[facts(key=key, merchant=merchants.get(key), auditKeyOf=self.sealers.get(key), counted=self.counts[key],
-                        least=self.least[key], most=self.most[key], unexplained=number or None, missing=missing)
+                        least=self.least[key], most=self.most[key], unexplained=number or None, missing=missing,
+                        perhaps=self.counts[key] - number - self.least[key] + missing or None)
                   for key, (_, number, missing) in ordered],
             unexplained=seals + others, explainable=lost_seals + lost_others, certain=seals + others - lost_seals - lost_others,
             seals=seals or None, explainableSeals=lost_seals or None,
@@ -270,11 +279,28 @@ class TokenUses:
                           seals=of_seals or None) for loss, of_seals, of_others in lost],
             days=[day_of(day, key, times) for (day, key), times in sorted(self.days.items())])
 
-    def findings(self, other):
-        """Yields a finding for each key and day with uses that neither a record nor a loss explains."""
+    def findings(self, other, since, last):
+        """Yields a finding for each key and day with uses that neither a record nor a loss explains; for each loss that explains fewer
+        uses than are in its time; for each key with records that the log lacks; and if the log does not cover the period."""
+        def found(kind, begun, ended, **members):
+            return facts(kind=kind, time=text_of(begun), since=text_of(begun), until=text_of(ended), token=self.header.get("token"),
+                         **{"node": self.header.get("node"), **members}, otherSerial=other)
         for (_, key), times in self.days.items():
             times = self.outside(times)
-            if times: yield facts(kind="unrecorded_uses", time=text_of(times[0]), since=text_of(times[0]), until=text_of(times[-1]),
-                                  node=self.header.get("node"), token=self.header.get("token"), key=key, count=len(times), otherSerial=other)
+            if times: yield found("unrecorded_uses", times[0], times[-1], key=key, count=len(times))
+        for place, loss in enumerate(self.losses):
+            beyond = {are_seals: of_losses[place] for are_seals, of_losses in self.beyond.items()}
+            within = {key: [time for time in times if self.is_within(loss, time)] for key, (times, *_) in self.keys.items()
+                      if beyond[key in self.sealers]}
+            every = sorted(itertools.chain(*within.values()))
+            keys = most({key: len(times) for key, times in within.items() if times})[0]
+            if every: yield found("uses_beyond_loss", every[0], every[-1], node=loss["node"], count=sum(beyond.values()),
+                                  first=loss["first"], last=loss["last"],
+                                  keys=[{"key": each["caller"], "count": each["count"]} for each in keys])
+        for key, (*_, missing) in self.keys.items():
+            times = self.uncounted.get(key) or [self.since, self.until]
+            if missing: yield found("uncounted_uses", times[0], times[-1], key=key, count=missing)
+        if self.since > milliseconds(since) or self.until + self.UNCOVERED < last or self.outside_records:
+            yield found("short_log", self.since, self.until, count=self.outside_records)
 
 def is_other(log, serials): return bool(log.get("serial") and serials and log["serial"] not in serials) or None

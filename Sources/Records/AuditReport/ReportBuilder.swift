@@ -70,7 +70,7 @@ public struct ReportBuilder: Sendable {
     public init(period: ReportPeriod, tokenUses: [TokenUseLog] = [], listed: [ListedPrograms] = []) {
         self.period = period
         self.listed = listed
-        reconciliation = Reconciliation(tokenUses)
+        reconciliation = Reconciliation(tokenUses, in: period)
     }
 
     /// Reads a line in the first pass, which collects the keys' histories.

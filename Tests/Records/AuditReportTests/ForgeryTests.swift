@@ -128,7 +128,7 @@ struct ForgeryTests {
                 "late callers", #""callers":\[\{"caller":"checkout-app"(?=[^\]]*\],"records")"#,
                 #""callers":[{"caller":"shop""#),
             Change("deactivation", #""superseded":"2026-0"#, #""superseded":"2026-1"#),
-            Change("HSM token that did not answer", #"\{"kind":"hsm_unavailable"[^}]*\}\},"#),
+            Change("HSM token that did not answer", #"\{"kind":"hsm_unavailable".*?"records":\{[^}]*\}\},"#),
             Change(
                 "record before those not written", #""previous":\{"record":"node-1 [0-9]+""#,
                 #""previous":{"record":"node-1 1""#),
@@ -210,6 +210,9 @@ struct ForgeryTests {
             Change("seals within lost records", #""explainableSeals":[0-9]+"#, #""explainableSeals":7777"#),
             Change("uses of a key", #""opened":[0-9]+,"again""#, #""opened":7777,"again""#),
             Change("last attributes of a destroyed key", #""modifiable":true"#, #""modifiable":false"#),
+            Change("least time of a downtime", #""least":"[1-9][^"]*""#, #""least":"0 s""#),
+            Change("last seal before a kill", #""sealed":"2026-0"#, #""sealed":"2026-1"#),
+            Change("seal after an outage", #""nextSeal":"202"#, #""nextSeal":"203"#),
             Change("least uses", #""least":[0-9]+,"most""#, #""least":0,"most""#),
         ])
     func changedFacts(change: Change) async throws {
@@ -242,6 +245,22 @@ struct ForgeryTests {
         #expect(try await Self.recounted(Self.made(other), in: directory).status == 0)
         let strange = try directory.write("{}\n", to: "strange.jsonl")
         #expect(try await Self.recounted(page, with: strange, in: directory).status == 66)
+    }
+
+    @Test("names a removed and an added finding as such, and not as differences of the others")
+    func removedAndAdded() async throws {
+        let report = try Self.report(Self.sample())
+        let finding = #"\{"kind":"unrecorded_uses"[^}]*\},"#
+        let removed = try Change("removed", finding).made(to: report)
+        let result = try await Self.recounted(Self.made(removed), in: FreshDirectory())
+        let lines = result.output.split(separator: "\n")
+        #expect(
+            lines.count == 1 && lines[0].hasPrefix(#"report: findings: the page lacks {"kind":"unrecorded_uses""#),
+            "\(result)")
+        let other = #""findings":[{"kind":"made_up","time":"x"},"#
+        let added = try Change("added", #""findings":\["#, other).made(to: report)
+        let found = try await Self.recounted(Self.made(added), in: FreshDirectory())
+        #expect(found.output.hasPrefix("report: findings.0: only the page has {\"kind\":\"made_up\""), "\(found)")
     }
 
     @Test("lists in the article the members that the script counts again")

@@ -179,7 +179,8 @@ extension FindingsTests {
         #expect(
             page.contains(
                 "3 requests refused with signing_time_outside_window, none served</td><td><span class=\"t\">2026-01-01 "
-                    + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at most 3 h</td>"))
+                    + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at least 0 s, at most 3 h</td>"
+            ))
         // The record at which the clock was set back is one of the refused ones, and is listed once.
         #expect(found.records.beginning.map(\.text) == ["node-1 3", "node-1 4", "node-1 5"])
     }
@@ -230,12 +231,51 @@ extension FindingsTests {
         let rows = try #require(page.range(of: "<h3>Downtimes</h3>")).upperBound
         let table = page[rows..<(try #require(page[rows...].range(of: "</table>")).lowerBound)]
         for (from, to, length) in [
-            ("01 03:00:00", "01 04:00:00", "at least 1 h"), ("01 05:00:00", "01 08:00:00", "at most 3 h"),
-            ("01 20:00:00", "01 22:00:00", "at least 2 h"), ("01 22:00:00", "02 07:00:00", "at most 9 h"),
+            ("01 02:00:00", "01 05:00:00", "at least 1 h, at most 3 h"),
+            ("01 05:00:00", "01 08:00:00", "at least 0 s, at most 3 h"), ("01 20:00:00", "01 22:00:00", "at least 2 h"),
+            ("01 22:00:00", "02 07:00:00", "at least 1 h, at most 9 h"),
         ] {
             let times = [from, to].map { "<td><span class=\"t\">2026-01-\($0)</span></td>" }.joined()
             #expect(table.contains("\(times)<td>\(length)</td>"), "\(from)")
         }
+    }
+
+    @Test("bounds a downtime by the seals before and after it, too")
+    func sealsAround() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 0)
+        try book.add(Self.decrypt, at: 1, by: "checkout", key: RecordBook.key)
+        try book.seal(at: 1.5)
+        try book.add(Self.start, at: 2)
+        try book.seal(at: 3.5)
+        for hours in [4.0, 4.1, 4.2] {
+            try book.add(Self.decrypt, .refused(.hsmUnavailable), at: hours, by: "checkout", key: RecordBook.key)
+        }
+        for hours in [5.0, 5.5] { try book.seal(at: hours) }
+        try book.add(Self.decrypt, at: 6, by: "checkout", key: RecordBook.key)
+        let found = try await Self.findings(book, .endedWithoutStop, .hsmUnavailable)
+        #expect(found.map(\.lastSeal) == [RecordBook.time(1.5), nil])
+        #expect(found[1].before == RecordBook.time(3.5) && found[1].nextSeal == RecordBook.time(5))
+        let page = try book.page()
+        for (from, to, length) in [
+            ("01:30:00", "02:00:00", "at least 0 s, at most 30 min"),
+            ("03:30:00", "05:00:00", "at least 12 min, at most 1 h 30 min"),
+        ] {
+            let times = [from, to].map { "<td><span class=\"t\">2026-01-01 \($0)</span></td>" }.joined()
+            #expect(page.contains("\(times)<td>\(length)</td>"), "\(from)")
+        }
+    }
+
+    @Test("counts the time without a seal from the earliest time of the records, if the clock was set back")
+    func lateAfterSetBack() async throws {
+        var book = RecordBook()
+        try book.add(.verify, at: 10, by: "checkout")
+        try book.seal(at: 10.01)
+        for hours in [14.25, 11.75, 14] { try book.add(.verify, at: hours, by: "checkout") }
+        try book.seal(at: 14.26)
+        try await book.expectRecounted()
+        let late = "1 times; the longest time: records 3 to 4, from <span class=\"t\">2026-01-01 11:45:00</span> to "
+        #expect(try book.page().contains(late + "<span class=\"t\">2026-01-01 14:15:36</span> (2 h 30 min)"))
     }
 
     @Test("shows which records an export had, and on which days a person asked for heads")

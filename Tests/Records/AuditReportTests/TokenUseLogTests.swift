@@ -233,7 +233,7 @@ struct ReconciliationTests {
         }
         func times(_ since: String, _ length: String) -> String {
             [since, "2026-01-05 05:30:00"].map { "<td><span class=\"t\">\($0)</span></td>" }.joined()
-                + "<td>at most \(length)</td>"
+                + "<td>at least 1 h 30 min, at most \(length)</td>"
         }
         try await book.expectRecounted()
         #expect(try row().contains(times("2026-01-01 00:12:00", "4 d 6 h")))
@@ -242,8 +242,14 @@ struct ReconciliationTests {
         #expect(try row().contains(times("2026-01-05 03:00:00", "2 h 30 min")))
         #expect(
             try book.page().contains(
-                "in that time node node-1 made 2 seals, of which this export has none: 2026-01-03 02:00:00, "
+                "in that time node node-1 made 2 seals, of which this export has none. The others: 2026-01-03 02:00:00, "
                     + "2026-01-05 03:00:00."))
+        // Another node answers a request for a head eight seconds before the second of these seals.
+        try book.add(.auditHead(), on: "node-2", at: 99 - 8.0 / 3600, by: "dora")
+        try await book.expectRecounted()
+        #expect(
+            try book.page().contains(
+                "2026-01-05 03:00:00, when dora asked (node-2 1). The others: 2026-01-03 02:00:00."))
     }
 
     @Test("names the hours of a day with uses that no record explains, and the records nearest to these uses")

@@ -23,6 +23,8 @@ struct RecordFacts {
             "certain": explained.unexplained > 0 ? explained.certain : nil,
             "seals": explained.seals.ifAny, "explainableSeals": explained.explainableSeals.ifAny,
             "otherSerial": reconciliation.logs.contains(where: builder.hsmTokens.hasOtherSerial) ? true : nil,
+            "uncounted": findings.reduce(0) { $0 + ($1.kind == .uncountedUses ? $1.count ?? 0 : 0) }.ifAny,
+            "shortLogs": findings.count { $0.kind == .shortLog }.ifAny,
             "fault": export.verdict.fault?.description,
             "filtered": export.verdict.filteredRecords, "unreadable": builder.unreadable.ifAny,
             "faulty": export.verdict.nodes.filter { !$0.isIntact }.map(\.description),
@@ -40,7 +42,8 @@ struct RecordFacts {
                 "forward": finding.before.flatMap { before in
                     finding.ahead.map { before.length(to: $0, roundedUp: true) }
                 },
-                "refused": finding.refused, "nextUse": finding.nextUse, "what": finding.what,
+                "refused": finding.refused, "nextUse": finding.nextUse, "nextSeal": finding.nextSeal,
+                "sealed": finding.kind == .endedWithoutStop ? finding.lastSeal : nil, "what": finding.what,
                 "previous": finding.previous, "superseded": finding.superseded,
                 "least": finding.kind == .manyRefusals ? RefusalsByCaller.refusalsOfHour : nil,
                 "payments": finding.payments, "unopened": finding.unopened.ifAny,
@@ -54,7 +57,7 @@ struct RecordFacts {
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "heads": finding.kind == .recordsLost ? heads(finding) : nil,
-                "signed": finding.kind == .recordsLost ? signed(during: finding) : nil,
+                "signed": signed(during: finding),
                 "down": downtime(of: finding), "keys": finding.keys.isEmpty ? nil : keys(of: finding),
                 "nodes": [.keyAttributes, .busyHour, .unusualHour].contains(finding.kind) && finding.node == nil
                     ? finding.records.parts.map(\.node).sorted() : nil,
@@ -89,25 +92,48 @@ struct RecordFacts {
         }
         let elsewhere = builder.incidents.heads(loss, isOfNode: true)
         let others = builder.incidents.heads(loss, isOfNode: false)
+        let exports = builder.acts.exports.filter { entry in
+            let ofNode = entry.details["ofNode"]?.stringValue ?? entry.node.name
+            return loss.isAnsweredElsewhere(ofNode, RecordPlace(entry), entry.time)
+        }.map(HeadRequest.init).sorted { ($0.time, $0.place) < ($1.time, $1.place) }
         return .facts([
             "before": loss.heads.before.map(fact), "after": loss.heads.after.map(fact),
-            "elsewhere": elsewhere.prefix(Self.maximumHeads).map(fact),
-            "more": max(0, elsewhere.count - Self.maximumHeads).ifAny,
-            "others": others.prefix(Self.maximumHeads).map(fact),
-            "moreOthers": max(0, others.count - Self.maximumHeads).ifAny,
+            "elsewhere": elsewhere.prefix(Self.maximumHeads).map(fact), "more": Self.more(elsewhere),
+            "others": others.prefix(Self.maximumHeads).map(fact), "moreOthers": Self.more(others),
+            "exports": exports.prefix(Self.maximumHeads).map(fact), "moreExports": Self.more(exports),
         ])
     }
 
     private static let maximumHeads = 20
 
-    /// The seals during a loss, by the HSM tokens' logs; nil if there are none.
-    private func signed(during loss: Finding) -> JSONValue? {
-        let times = builder.reconciliation.seals(during: loss)
-        return times.isEmpty
+    private static func more(_ list: [some Any]) -> Int? { max(0, list.count - maximumHeads).ifAny }
+
+    /// The seals during a loss, first those near a request for a head, by the HSM tokens' logs; nil if there are none. Between
+    /// two seals that are far apart, their number, which is nil without a log.
+    private func signed(during finding: Finding) -> JSONValue? {
+        guard [.recordsLost, .sealsApart].contains(finding.kind) else { return nil }
+        let (incidents, seals) = (builder.incidents, builder.reconciliation.seals(during: finding))
+        guard finding.kind == .recordsLost else {
+            return builder.reconciliation.logs.isEmpty ? nil : .facts(["count": seals.count])
+        }
+        let requests = [true, false].flatMap { incidents.heads(finding, isOfNode: $0) }.sorted {
+            ($0.time, $0.place.node) < ($1.time, $1.place.node)
+        }
+        let asked = requests.map(\.time)
+        var (near, times): ([JSONValue], [AuditTime]) = ([], [])
+        for seal in seals {
+            let place = asked.firstIndex(notBefore: AuditTime(milliseconds: seal.milliseconds - TokenUseLog.margin))
+            if place < asked.count, asked[place].milliseconds <= seal.milliseconds + TokenUseLog.margin {
+                near.append(.facts(["time": seal, "record": requests[place].place, "by": requests[place].by]))
+            } else {
+                times.append(seal)
+            }
+        }
+        return seals.isEmpty
             ? nil
             : .facts([
-                "count": times.count, "times": Array(times.prefix(Self.maximumHeads)),
-                "more": max(0, times.count - Self.maximumHeads).ifAny, "last": times.last,
+                "count": seals.count, "near": Array(near.prefix(Self.maximumHeads)), "moreNear": Self.more(near),
+                "times": Array(times.prefix(Self.maximumHeads)), "more": Self.more(times), "last": seals.last,
             ])
     }
 
@@ -121,14 +147,25 @@ struct RecordFacts {
                     builder.reconciliation.seals(during: finding).last ?? finding.since,
                     finding.servedFrom ?? finding.time
                 )
-            case .endedWithoutStop: (finding.since, finding.until)
+            case .endedWithoutStop: (finding.lastSeal ?? finding.since, finding.until)
+            case .hsmUnavailable: (finding.before, [finding.nextUse, finding.nextSeal].compactMap(\.self).min())
             case .recordsDropped: (finding.previous?.time ?? finding.since, finding.until)
             case .clockSetBack where finding.refused ?? 0 > 0:
                 (finding.ahead == nil ? finding.since : finding.before, finding.nextUse)
             default: (nil, nil)
             }
         guard let since, let until else { return nil }
-        return .facts(["since": since, "until": until, "length": since.length(to: until, roundedUp: true)])
+        // The time in which the node surely did not serve.
+        let sure: (AuditTime?, AuditTime?) =
+            switch finding.kind {
+            case .recordsLost: (finding.until, until)
+            case .hsmUnavailable: (finding.since, finding.until)
+            default: (since, since)
+            }
+        let least = sure.0.flatMap { begin in sure.1.map { begin.length(to: $0) } }
+        return .facts([
+            "since": since, "until": until, "length": since.length(to: until, roundedUp: true), "least": least ?? "0 s",
+        ])
     }
 
     /// The keys that seal the record.

@@ -149,7 +149,7 @@ struct UseFacts {
                         "auditKeyOf": reconciliation.auditKeys[comparison.key], "counted": comparison.counted,
                         "least": comparison.recorded.least,
                         "most": comparison.recorded.most, "unexplained": comparison.unexplained.ifAny,
-                        "missing": comparison.missing,
+                        "missing": comparison.missing, "perhaps": comparison.perhaps.ifAny,
                     ])
                 } as [JSONValue],
                 "unexplained": explained.unexplained, "explainable": explained.explainable,

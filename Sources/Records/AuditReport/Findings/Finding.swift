@@ -41,6 +41,12 @@ public struct Finding: Sendable, Equatable {
         case otherSerial = "other_serial"
         /// An HSM token counted uses of a key that neither the record nor a loss explains.
         case unrecordedUses = "unrecorded_uses"
+        /// An HSM token counted more uses in the time of a loss than the lost records explain.
+        case usesBeyondLoss = "uses_beyond_loss"
+        /// An HSM token did not count uses that the record has.
+        case uncountedUses = "uncounted_uses"
+        /// An HSM token's log does not cover the period.
+        case shortLog = "short_log"
     }
 
     public let kind: Kind
@@ -57,7 +63,8 @@ public struct Finding: Sendable, Equatable {
     /// the records that the later one of two audit checkpoints seals.
     public var first: Int?
     public var last: Int?
-    /// The time of ``first``, and that of the record before it, if the clock was set back after ``last``.
+    /// The time of ``first``, and that of the record before it, if the clock was set back after ``last``. If an HSM token did
+    /// not answer, `before` is the time of the node's last use or audit checkpoint before.
     public var ahead: AuditTime?
     public var before: AuditTime?
     /// The requests that were refused with `signing_time_outside_window` between the last use before the clock was set
@@ -65,7 +72,10 @@ public struct Finding: Sendable, Equatable {
     public var refused: Int?
     /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
-    /// The time from which a restored ledger's node releases payments again, and that of the copy's last checkpoint.
+    /// The time of the next audit checkpoint after an HSM token did not answer.
+    var nextSeal: AuditTime?
+    /// The time from which a restored ledger's node releases payments again, and that of the last checkpoint of its copy, or
+    /// after the last record of a daemon that ended without a stop.
     var servedFrom: AuditTime?
     var lastSeal: AuditTime?
     /// The record directly before that of records that could not be written.
@@ -115,6 +125,18 @@ public struct Finding: Sendable, Equatable {
         (since, until) = (requests.first, requests.last)
     }
 
+    /// Returns true if another node than the one that lost records answered a request in the time of the loss.
+    ///
+    /// - Parameters:
+    ///   - ofNode: the node about which the other was asked, or `all`.
+    ///   - isOfNode: false for requests about other nodes than the one that lost records.
+    func isAnsweredElsewhere(
+        _ ofNode: String?, _ place: RecordPlace, _ time: AuditTime, isOfNode: Bool = true
+    ) -> Bool {
+        [node?.name, "all"].contains(ofNode) == isOfNode && place.node != node && since.map { $0 <= time } ?? true
+            && until.map { time <= $0 } ?? true
+    }
+
     /// The number of records that no longer exist or were never written; 0 for other kinds of findings.
     public var lostRecords: Int { [.recordsLost, .recordsDropped].contains(kind) ? count ?? 0 : 0 }
 }
@@ -158,7 +180,8 @@ extension ReportBuilder {
         var list = incidents.findings
         for finding in incidents.findingsOfNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings + attributeFindings { list.add(finding) }
-        for finding in reconciliation.findings(list.findings, hsmTokens) { list.add(finding) }
+        let last = system.nodes.values.map(\.lastTime).max() ?? .earliest
+        for finding in reconciliation.findings(list.findings, hsmTokens, upTo: last) { list.add(finding) }
         return (list.findings.sorted(by: Self.order), list.omitted)
     }
 

@@ -42,8 +42,11 @@ struct RecordIncidents: Sendable {
         var wasSetBack = false
         /// True if the record at which the clock was set back is one of ``refused``.
         var isSetBackRefused = false
-        /// The requests since the last use that were refused because an HSM token did not answer.
-        var outage = RequestTally()
+        /// The requests since the last use that were refused because an HSM token did not answer, with the last use or
+        /// audit checkpoint before them, and the first audit checkpoint after the last of them.
+        var outage = (requests: RequestTally(), before: AuditTime?.none, nextSeal: AuditTime?.none)
+        /// The time of the last use or audit checkpoint, which show that the HSM worked.
+        var lastSign: AuditTime?
         /// The losses of an HSM token's memory of the record's end.
         var memoryLosses: Finding?
         /// The records at which the clock was set back, which the first pass has found, in their order.
@@ -102,12 +105,18 @@ struct RecordIncidents: Sendable {
             node.ahead = isAhead ? node.ahead ?? (entry.sequence, node.last?.time, entry.time) : nil
         }
         let isDone = entry.outcome == AuditOutcome.ok.text
-        if inPeriod, entry.outcome == "hsm_unavailable" { node.outage.take(entry) }
+        if inPeriod, entry.outcome == "hsm_unavailable" {
+            if node.outage.requests.count == 0 { node.outage.before = node.lastSign }
+            node.outage.requests.take(entry)
+            node.outage.nextSeal = nil
+        }
         switch AuditEvent.Name(rawValue: entry.event) {
         case .start:
             if inPeriod, !node.hasStopped, let last = node.last {
                 var finding = Finding(.endedWithoutStop, entry)
                 (finding.since, finding.until) = (last.time, entry.time)
+                finding.lastSeal = node.lastSeal?.time
+                if let sealed = finding.lastSeal, sealed <= last.time || sealed > entry.time { finding.lastSeal = nil }
                 findings.add(finding)
             }
             node.hasStopped = false
@@ -163,7 +172,8 @@ struct RecordIncidents: Sendable {
             outage.nextUse = entry.time
             findings.add(outage)
         }
-        node.outage = RequestTally()
+        node.outage = (RequestTally(), nil, nil)
+        node.lastSign = entry.time
         if node.wasSetBack {
             let (refused, isSetBackRefused) = (node.refused, node.isSetBackRefused)
             findings.update(.clockSetBack, of: entry.node) { finding in
@@ -187,18 +197,16 @@ struct RecordIncidents: Sendable {
     ///
     /// - Parameter isOfNode: true for heads of the node that lost the records, false for heads of other nodes only.
     func heads(_ loss: Finding, isOfNode: Bool) -> [HeadRequest] {
-        guard let node = loss.node else { return [] }
-        return heads.filter { of, head in
-            ((of ?? node.name) == node.name) == isOfNode && head.place.node != node
-                && loss.since.map { $0 <= head.time } ?? true && loss.until.map { head.time <= $0 } ?? true
+        heads.filter { of, head in
+            loss.isAnsweredElsewhere(of ?? loss.node?.name, head.place, head.time, isOfNode: isOfNode)
         }.map(\.head).sorted { ($0.time, $0.place) < ($1.time, $1.place) }
     }
 
     /// Returns the finding that an HSM token did not answer; nil for fewer requests than ``outageLength``.
     private static func outage(_ node: Node, of name: AuditNode) -> Finding? {
-        guard node.outage.count >= outageLength else { return nil }
-        var finding = Finding(.hsmUnavailable, node.outage, of: nil)
-        finding.node = name
+        guard node.outage.requests.count >= outageLength else { return nil }
+        var finding = Finding(.hsmUnavailable, node.outage.requests, of: nil)
+        (finding.node, finding.before, finding.nextSeal) = (name, node.outage.before, node.outage.nextSeal)
         return finding
     }
 
@@ -246,6 +254,8 @@ struct RecordIncidents: Sendable {
             }
         }
         node.lastSeal = checkpoint
+        node.lastSign = checkpoint.time
+        if node.outage.requests.count > 0 { node.outage.nextSeal = node.outage.nextSeal ?? checkpoint.time }
         node.copy = nil
     }
 

@@ -16,6 +16,9 @@ public struct Reconciliation: Sendable {
     }
 
     public let logs: [TokenUseLog]
+    private let period: ReportPeriod
+    /// The records of certain uses in the period whose times a log does not cover, for each log.
+    private var outside: [Int]
     /// The records of each key that may be uses in a log, for each log.
     private(set) var recorded: [[AuditDigest: Recorded]]
     /// The comparisons of all keys in a log or in the records that it covers, those with the greatest differences first.
@@ -25,8 +28,9 @@ public struct Reconciliation: Sendable {
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
-    init(_ logs: [TokenUseLog]) {
-        self.logs = logs
+    init(_ logs: [TokenUseLog], in period: ReportPeriod) {
+        (self.logs, self.period) = (logs, period)
+        outside = logs.map { _ in 0 }
         recorded = Array(repeating: [:], count: logs.count)
         comparisons = logs.map { _ in [] }
         nearest = logs.map { _ in NearestRecords([]) }
@@ -40,21 +44,25 @@ public struct Reconciliation: Sendable {
         /// The number of counted uses that no record explains and, of a log, their times.
         let unexplained: Int
         let times: [AuditTime]
-        /// The number of certain uses in the record that the HSM token did not count.
+        /// The number of certain uses in the record that the HSM token did not count and, of a log, the times of the records.
         let missing: Int
+        let missingTimes: [AuditTime]
+        /// The number of counted uses that only records of uncertain uses explain.
+        var perhaps: Int { counted - unexplained - recorded.least + missing }
 
         fileprivate init(_ key: AuditDigest, in log: TokenUseLog, _ recorded: Recorded) {
             (self.key, counted, self.recorded) = (key, log.uses[key] ?? 0, recorded)
             guard log.kind == .log else {
                 (unexplained, times) = (max(0, counted - recorded.most), [])
-                missing = max(0, recorded.least - counted)
+                (missing, missingTimes) = (max(0, recorded.least - counted), [])
                 return
             }
             let (uses, certain) = (log.times[key] ?? [], recorded.certain.sorted())
             times = UseMatching(uses: uses, records: (certain + recorded.possible).sorted()).unexplained
             unexplained = times.count
             // The certain records alone explain as many uses of them as any assignment can.
-            missing = certain.count - (uses.count - UseMatching(uses: uses, records: certain).unexplained.count)
+            missingTimes = UseMatching(uses: uses, records: certain).unused
+            missing = missingTimes.count
         }
     }
 
@@ -97,10 +105,12 @@ public struct Reconciliation: Sendable {
         /// The losses in whose time some of the uses are, and the uses that are in none.
         let losses: [Finding]
         let certain: [AuditTime]
+        /// The uses that are in no loss that explains all uses of its time.
+        let listed: [AuditTime]
 
-        /// The uses in no loss, by hour.
+        /// ``listed``, by hour.
         var hours: [(uses: Int, first: AuditTime, last: AuditTime)] {
-            Dictionary(grouping: certain) { KeyUseTally.index($0, 3_600_000) }.sorted { $0.key < $1.key }.map {
+            Dictionary(grouping: listed) { KeyUseTally.index($0, 3_600_000) }.sorted { $0.key < $1.key }.map {
                 ($0.value.count, $0.value[0], $0.value[$0.value.count - 1])
             }
         }
@@ -109,17 +119,22 @@ public struct Reconciliation: Sendable {
     /// Returns the days on which a log has uses that no record explains, in order of time.
     func unexplainedDays(of log: Int, _ findings: [Finding]) -> [UnexplainedDay] {
         let losses = losses(findings, of: log)
+        let whole = [true, false].map { areSeals in
+            losses.filter { beyond($0, of: log, areSeals: areSeals) == 0 }
+        }
         func day(_ time: AuditTime) -> Int { KeyUseTally.index(time, 86_400_000) }
         return comparisons[log].flatMap { comparison -> [UnexplainedDay] in
             let counted =
                 comparison.times.isEmpty
                 ? [:]
                 : (logs[log].times[comparison.key] ?? []).reduce(into: [Int: Int]()) { $0[day($1), default: 0] += 1 }
+            let explaining = whole[auditKeys[comparison.key] == nil ? 1 : 0]
             return Dictionary(grouping: comparison.times, by: day).map { day, times in
                 UnexplainedDay(
                     key: comparison.key, day: day, counted: counted[day] ?? 0, times: times,
                     losses: losses.filter { loss in times.contains { Self.isWithin(loss, $0) } },
-                    certain: times.filter { time in !losses.contains { Self.isWithin($0, time) } })
+                    certain: times.filter { time in !losses.contains { Self.isWithin($0, time) } },
+                    listed: times.filter { time in !explaining.contains { Self.isWithin($0, time) } })
             }
         }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
     }
@@ -177,37 +192,100 @@ public struct Reconciliation: Sendable {
     /// Returns the number of uses, or of seals, that the records of a loss explain at most. A lost record is of at most one
     /// use. Of the lost audit checkpoints, each sealed at least one lost record.
     func explainable(by loss: Finding, of log: Int, areSeals: Bool) -> Int {
-        let uses = comparisons[log].filter { (auditKeys[$0.key] != nil) == areSeals }.flatMap(\.times)
-        return min(loss.count ?? 0, uses.count { Self.isWithin(loss, $0) })
+        min(loss.count ?? 0, within(loss, of: log, areSeals: areSeals).reduce(0) { $0 + $1.times.count })
     }
 
-    /// A finding for each key and day with uses that neither the record nor a loss of records explains, and one for each
-    /// log of another HSM token than the record's.
-    func findings(_ findings: [Finding], _ hsmTokens: HSMTokenRecords) -> [Finding] {
+    /// Returns the number of uses, or of seals, in the time of a loss beyond those that it explains.
+    private func beyond(_ loss: Finding, of log: Int, areSeals: Bool) -> Int {
+        max(0, within(loss, of: log, areSeals: areSeals).reduce(0) { $0 + $1.times.count } - (loss.count ?? 0))
+    }
+
+    /// Returns the uses, or the seals, in no record that are in the time of a loss.
+    private func within(
+        _ loss: Finding, of log: Int, areSeals: Bool
+    ) -> [(key: AuditDigest, times: [AuditTime])] {
+        comparisons[log].filter { (auditKeys[$0.key] != nil) == areSeals }.map { comparison in
+            (comparison.key, comparison.times.filter { Self.isWithin(loss, $0) })
+        }
+    }
+
+    /// Returns a finding that more uses are in the time of a loss than the loss explains; nil if that is not so.
+    private func findingBeyond(_ loss: Finding, of log: Int) -> Finding? {
+        let kinds = [true, false].filter { beyond(loss, of: log, areSeals: $0) > 0 }
+        let uses = kinds.flatMap { within(loss, of: log, areSeals: $0) }.filter { !$0.times.isEmpty }
+        guard let first = uses.compactMap(\.times.first).min() else { return nil }
+        var finding = Finding(.usesBeyondLoss, first)
+        (finding.since, finding.until) = (first, uses.compactMap(\.times.last).max())
+        (finding.node, finding.hsmToken) = (loss.node, logs[log].token)
+        (finding.first, finding.last) = (loss.first, loss.last)
+        finding.count = kinds.reduce(0) { $0 + beyond(loss, of: log, areSeals: $1) }
+        finding.keys = Dictionary(uniqueKeysWithValues: uses.map { ($0.key.base64, $0.times.count) })
+        return finding
+    }
+
+    /// Returns the findings that a log lacks uses that the record has, by key, and that it does not cover the period.
+    private func shortcomings(of log: Int, upTo last: AuditTime) -> [Finding] {
+        func finding(_ kind: Finding.Kind, _ since: AuditTime, _ until: AuditTime, _ count: Int) -> Finding {
+            var finding = Finding(kind, since)
+            (finding.since, finding.until, finding.count) = (since, until, count)
+            (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
+            return finding
+        }
+        let (since, until) = (logs[log].since, logs[log].until)
+        let end = min(period.until, last).milliseconds
+        let isShort = since > period.since || until.milliseconds + Self.uncovered < end || outside[log] > 0
+        return comparisons[log].filter { $0.missing > 0 }.map { comparison in
+            let times = comparison.missingTimes
+            var lacking = finding(.uncountedUses, times.first ?? since, times.last ?? until, comparison.missing)
+            lacking.key = comparison.key
+            return lacking
+        } + (isShort ? [finding(.shortLog, since, until, outside[log])] : [])
+    }
+
+    /// The milliseconds by which a log may end before the period's last record, if no record of a use is in that time.
+    private static let uncovered: Int64 = 3_600_000
+
+    /// A finding for each key and day with uses that neither the record nor a loss of records explains, for each loss that
+    /// explains fewer uses than are in its time, for each log of another HSM token than the record's, and for each log that
+    /// lacks recorded uses or a part of the period.
+    ///
+    /// - Parameter last: the time of the export's last record.
+    func findings(_ findings: [Finding], _ hsmTokens: HSMTokenRecords, upTo last: AuditTime) -> [Finding] {
         logs.indices.flatMap { log -> [Finding] in
             let isOther = hsmTokens.hasOtherSerial(logs[log])
             var other = Finding(.otherSerial, logs[log].since)
             (other.node, other.hsmToken, other.serial) = (logs[log].node, logs[log].token, logs[log].serial)
             other.recordedSerials = hsmTokens.serials(of: logs[log])
+            let days = unexplainedDays(of: log, findings).compactMap { day -> Finding? in
+                guard let first = day.certain.first else { return nil }
+                var finding = Finding(.unrecordedUses, first)
+                (finding.since, finding.until) = (first, day.certain.last)
+                (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
+                (finding.key, finding.count) = (day.key, day.certain.count)
+                return finding
+            }
+            let found =
+                days + losses(findings, of: log).compactMap { findingBeyond($0, of: log) }
+                + shortcomings(of: log, upTo: last)
             return (isOther ? [other] : [])
-                + unexplainedDays(of: log, findings).compactMap { day in
-                    guard let first = day.certain.first else { return nil }
-                    var finding = Finding(.unrecordedUses, first)
-                    (finding.since, finding.until) = (first, day.certain.last)
-                    (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
-                    (finding.key, finding.count, finding.hasOtherSerial) = (day.key, day.certain.count, isOther)
+                + found.map { finding in
+                    var finding = finding
+                    finding.hasOtherSerial = isOther
                     return finding
                 }
         }
     }
 
-    /// Returns the times of a node's seals during a loss of its records, according to the HSM tokens' logs of its audit
-    /// keys. The export has no checkpoint of that time.
+    /// Returns the times of a node's seals during a loss of its records, or between two seals of the export, according to the
+    /// HSM tokens' logs of its audit keys. The export has no checkpoint of that time.
     func seals(during loss: Finding) -> [AuditTime] {
         guard let node = loss.node, let since = loss.lastSeal ?? loss.since, let until = loss.until else { return [] }
         return logs.filter { ($0.node ?? node) == node }.flatMap { log in
             auditKeys.filter { $0.value == node }.flatMap { log.times[$0.key] ?? [] }
-        }.filter { $0.milliseconds > since.milliseconds + TokenUseLog.margin && $0 < until }.sorted()
+        }.filter {
+            $0.milliseconds > since.milliseconds + TokenUseLog.margin
+                && $0.milliseconds < until.milliseconds - TokenUseLog.margin
+        }.sorted()
     }
 
     mutating func take(_ entry: AuditEntry) {
@@ -225,8 +303,11 @@ public struct Reconciliation: Sendable {
     private mutating func add(
         _ key: AuditDigest, _ least: Int, _ most: Int, node: AuditNode, token: String?, at time: AuditTime
     ) {
-        for log in logs.indices {
-            guard let isSure = logs[log].covers(node: node, token: token, at: time) else { continue }
+        for log in logs.indices where logs[log].isOf(node, token: token) {
+            guard let isSure = logs[log].covers(time) else {
+                if least > 0, period.contains(time) { outside[log] += 1 }
+                continue
+            }
             let certain = isSure ? least : 0
             recorded[log][key, default: Recorded()].least += certain
             recorded[log][key, default: Recorded()].most += most

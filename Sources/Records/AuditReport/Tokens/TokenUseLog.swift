@@ -119,14 +119,18 @@ public struct TokenUseLog: Sendable, Equatable {
         for key in times.keys { times[key]?.sort() }
     }
 
-    /// Returns true if the log covers a record's uses, nil if it does not, and false if that is uncertain: if a use that
-    /// the record explains (``UseMatching``) may be before `since`, or at `until` or later.
+    /// Returns true if the log is of a record's HSM token and node.
     ///
     /// - Parameter names: the names of the record's HSM tokens. If a key was imported into several, their names are
     ///   separated by commas, which no name contains.
-    func covers(node: AuditNode, token names: String?, at time: AuditTime) -> Bool? {
-        guard self.node == nil || self.node == node else { return nil }
-        if let token, let names, !names.split(separator: ",").contains(token[...]) { return nil }
+    func isOf(_ node: AuditNode, token names: String?) -> Bool {
+        let hasToken = token.flatMap { token in names.map { $0.split(separator: ",").contains(token[...]) } } ?? true
+        return hasToken && (self.node ?? node) == node
+    }
+
+    /// Returns true if the log covers the uses of a record of this time, nil if it does not, and false if that is uncertain:
+    /// if a use that the record explains (``UseMatching``) may be before `since`, or at `until` or later.
+    func covers(_ time: AuditTime) -> Bool? {
         let (time, since, until) = (time.milliseconds, since.milliseconds, until.milliseconds)
         guard time >= since - UseMatching.latest, time < until + UseMatching.earliest else { return nil }
         return time >= since + UseMatching.earliest && time < until - UseMatching.latest

@@ -19,6 +19,8 @@ struct UseMatching {
     private let records: [AuditTime]
     /// The uses that remain, by their indices.
     private var isLeft: [Bool]
+    /// The times of the records that remain, in order.
+    private(set) var unused: [AuditTime] = []
 
     /// - Parameters:
     ///   - uses: the times of the uses, in order.
@@ -60,6 +62,7 @@ struct UseMatching {
             isLeft[furthest] = true
             (use, record) = (furthest, recordFor[furthest])
         }
+        unused = records.indices.filter { $0 >= record || useOf[$0] < 0 }.map { records[$0] }
     }
 
     private func furthest(from use: Int, _ useOf: ArraySlice<Int>) -> Int {
