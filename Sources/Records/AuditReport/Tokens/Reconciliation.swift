@@ -280,12 +280,11 @@ public struct Reconciliation: Sendable {
     /// HSM tokens' logs of its audit keys. The export has no checkpoint of that time.
     func seals(during loss: Finding) -> [AuditTime] {
         guard let node = loss.node, let since = loss.lastSeal ?? loss.since, let until = loss.until else { return [] }
-        return logs.filter { ($0.node ?? node) == node }.flatMap { log in
+        let (first, last) = (since.milliseconds + TokenUseLog.margin, until.milliseconds - TokenUseLog.margin)
+        let times = logs.filter { ($0.node ?? node) == node }.flatMap { log -> [AuditTime] in
             auditKeys.filter { $0.value == node }.flatMap { log.times[$0.key] ?? [] }
-        }.filter {
-            $0.milliseconds > since.milliseconds + TokenUseLog.margin
-                && $0.milliseconds < until.milliseconds - TokenUseLog.margin
-        }.sorted()
+        }
+        return times.filter { first < $0.milliseconds && $0.milliseconds < last }.sorted()
     }
 
     mutating func take(_ entry: AuditEntry) {
