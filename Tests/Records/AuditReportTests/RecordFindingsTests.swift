@@ -120,7 +120,7 @@ extension FindingsTests {
             try book.page().contains(
                 "137 requests refused whose records are missing. Payments whose records were written in this time were "
                     + "answered</td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td><span class=\"t\">2026-01-01 "
-                    + "06:00:00</span></td><td>at most 2 h</td>"))
+                    + "06:00:00</span></td><td>at least 0 s, at most 2 h</td>"))
     }
 
     @Test("finds a start without a stop, with the time without records, and a clock that was set back")
