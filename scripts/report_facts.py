@@ -93,13 +93,27 @@ class KeyBook:
         kept = [stated[0], stated[-1], *[step for step in stated if step[1] == "stated deactivated"][:1]]
         steps[:] = [step for step in steps if step not in stated or any(step is one for one in kept)]
 
+    def first(self, key, *names): return next((step for step in self.steps[key] if step[1] in names), None)
+
+    def stated(self, key): return next((step for step in self.steps[key] if step[1].startswith("stated ")), None)
+
+    def served(self, key):
+        """Returns the step since which a key serves, or None."""
+        is_made = (self.first(key, *ARRIVALS) or self.stated(key) or [None, None])[1] in ("key_generate", "stated pre-activation")
+        return self.first(key, "certificate_import") if is_made else self.first(key, "key_import", "key_adopt")
+
+    def successors(self):
+        """Returns the times at which another key of the same merchant and algorithm came to serve, by key."""
+        served = [(key, self.merchants[key], self.known.get(key, {}).get("algorithm"), step[0])
+                  for key in self.steps if key in self.merchants and (step := self.served(key))]
+        later = {key: [time for _, *other, time in served if other == of and time > since] for key, *of, since in served}
+        return {key: min(times) for key, times in later.items() if times}
+
     def facts(self, key, until, used, approved, attributes, blocks):
         steps = self.steps[key]
-        def first(*names): return next((step for step in steps if step[1] in names), None)
+        def first(*names): return self.first(key, *names)
         def place(step): return step and f"{step[2][0]} {step[2][1]}"
-        arrival, stated = first(*ARRIVALS), next((step for step in steps if step[1].startswith("stated ")), None)
-        is_made = (arrival or stated or [None, None])[1] in ("key_generate", "stated pre-activation")
-        served = first("certificate_import") if is_made else first("key_import", "key_adopt")
+        arrival, stated, served = first(*ARRIVALS), self.stated(key), self.served(key)
         states = [name.removeprefix("stated ") for _, name, *_ in steps if not name.startswith(("key_", "csr_", "certificate_"))]
         state = states[-1] if states else "pre-activation"
         if state == "pre-activation": state = "active" if served else "pre-activation"
@@ -373,8 +387,12 @@ class People:
         which = {"acts": "administrative acts of {}, ok", "asked": "approval_request by {}", "decided": "approval_decision by {}",
                  "alone": "acts of {} for two people, without an approval"}
         ends = collections.Counter(end(approval) for *_, approval in asked)
+        decisions = collections.Counter((act_of(record) or "-", record["outcome"] != "ok") for record in self.acts
+                                        if record["event"] == "approval_decision")
         return {"people": [{"who": who, **{name: person[name].figure(text.format(who)) for name, text in which.items()}}
                            for who, person in sorted(self.people.items())],
+                "decisions": [facts(decision=name, refused=is_refused or None, count=count)
+                              for (name, is_refused), count in sorted(decisions.items(), key=lambda one: (one[0][1], one[0][0]))],
                 "endsOfApprovals": [{"end": name, "count": count} for name, count in sorted(ends.items())],
                 "approvals": [request(time, approval) for time, _, approval in asked],
                 "acts": [act(record) for record in sorted(self.acts, key=lambda each: (each["time"], each["node"], each["sequence"]))],
@@ -466,7 +484,8 @@ def recount(opened, since, until, logs=()):
             if is_seal: continue
             node, before = record["node"], last.get(record["node"])
             if before and record["time"] < before and moment(before) - moment(record["time"]) > Findings.SECOND:
-                set_backs[node].append(record["time"])
+                is_wide = moment(before) - moment(record["time"]) > datetime.timedelta(milliseconds=TokenUses.MARGIN)
+                set_backs[node].append((record["time"], is_wide))
             last[node] = record["time"]
             if record["event"] == "audit_key_pinned": pinned.add(record["ofNode"])
             if (record["event"], record["outcome"]) == ("decrypt", "transaction_replayed"): replayed.add(record.get("transactionId"))
@@ -481,25 +500,30 @@ def recount(opened, since, until, logs=()):
         is_bounded = said == "stated deactivated" and missing_before and pinned <= begun
         superseded[key] = min(time, missing_before) if time and is_bounded else time
     hosts, people, uses = Hosts(since, until), People(since, until), Uses()
-    findings = Findings(book.steps, since, until, set_backs, tokens.warned(book), replayed - {None})
+    successors = book.successors()
+    findings = Findings(book.steps, since, until, set_backs, tokens.warned(book), replayed - {None}, successors)
     with opened() as export:
         for record in map(json.loads, export):
             if "checkpoint" in record:
                 findings.seal(record["checkpoint"])
                 hosts.seal(record["checkpoint"])
-                for log in logs: log.seal(record["checkpoint"], since <= record["checkpoint"]["time"] < until)
+                node, time = record["checkpoint"]["node"], record["checkpoint"]["time"]
+                for log in logs: log.seal(record["checkpoint"], since <= time < until, findings.misdated(node, time))
                 continue
             key = record.get("publicKeyHash")
             findings.take(record, superseded.get(key), cut_offs.get(key))
             hosts.take(record)
             people.take(record)
-            for log in logs: log.take(record, since <= record["time"] < until)
+            for log in logs: log.take(record, since <= record["time"] < until, findings.misdated(record["node"], record["time"]))
             if since <= record["time"] < until: uses.take(record)
     def approved(record, time): return sentence(people.approvals, False, record, time)
     keys, served = [], {}
     def seen(steps): return "" if steps[0][1].startswith("stated ") else steps[0][0]
     for key, _ in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
         found, served[key] = book.facts(key, until, uses.use_of(key), approved, tokens.of_key(key, book), findings.blocks[key])
+        if key in successors:
+            opened = findings.succeeded[key].facts(f"decrypt, ok, key {key}, after its successor served")
+            found["successor"] = {"since": successors[key], "opened": opened}
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}
     keys += [{"key": key, "attributes": tokens.of_key(key, book)} for key in sorted(tokens.keys) if key not in book.steps]

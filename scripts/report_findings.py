@@ -21,7 +21,8 @@ class Findings:
     WEEKS, FACTOR, LEAST, REPLAYS, REFUSALS, OUTAGE = 4 * 7 * 24, 3, 20, 10, 100, 3
     DAY, SECOND, PAYMENTS = datetime.timedelta(days=1), datetime.timedelta(seconds=1), 10_000
 
-    def __init__(self, keys, since, until, set_backs, warned, replayed):
+    def __init__(self, keys, since, until, set_backs, warned, replayed, successors):
+        self.successors, self.succeeded = successors, {key: Records() for key in successors}
         self.warned, self.opened, self.heads, self.last_heads, self.lacks_head, self.exports = warned, {}, [], {}, {}, []
         self.replayed, self.openings, self.outages, self.signs = replayed, {}, {}, {}
         self.window, self.was_set_back = {}, {}
@@ -60,11 +61,11 @@ class Findings:
             first, before, ahead = self.ahead.pop(node, (None, None, None))
             if is_in:
                 is_refused = event in USES and outcome == "signing_time_outside_window"
-                self.was_set_back[node] = is_refused, add(
+                self.was_set_back[node] = is_refused, self.window.get(node, Records()).count, add(
                     "clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first, last=first and last[0],
                     count=first and last[0] - first + 1)
             set_backs.popleft()
-        if set_backs and time > set_backs[0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
+        if set_backs and time > set_backs[0][0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
         else: self.ahead.pop(node, None)
         if event == "start":
             sealed = self.seals.get(node, {}).get("time")
@@ -86,8 +87,8 @@ class Findings:
             self.end_outage(node, time)
             self.signs[node] = time
             self.copies.pop(node, None)
-            refused, (is_refused, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, None))
-            if found: found.update(refused=refused.count, nextUse=time,
+            refused, (is_refused, before, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, 0, None))
+            if found: found.update(refused=refused.count, refusedBefore=before, nextUse=time,
                                    records=refused if is_refused else found["records"].merge([refused]))
         if event == "audit_head" and outcome == "ok": self.head(record, caller)
         if event == "ledger_accept_restore" and outcome == "ok":
@@ -129,8 +130,10 @@ class Findings:
                 if key: keys[key] += 1
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
             if event == "decrypt" and key in self.warned and time >= self.warned[key]["time"]:
-                opened, latest = self.opened.get(key, (0, time))
-                self.opened[key] = opened + 1, max(latest, time)
+                opened, latest = self.opened.setdefault(key, (collections.Counter(), time))
+                opened[caller or "–"] += 1
+                self.opened[key] = opened, max(latest, time)
+            if event == "decrypt" and outcome == "ok" and time > self.successors.get(key, "9"): self.succeeded[key].add(record)
             if event == "decrypt" and superseded and time > superseded:
                 late = self.late.setdefault(key, {"superseded": superseded, "cutOff": cut_off, "opened": {}})
                 late["opened"].setdefault(caller, Records()).add(record)
@@ -146,6 +149,12 @@ class Findings:
         if records.count >= self.OUTAGE:
             self.add("hsm_unavailable", records.since, records, node=node, since=records.since, until=records.until, count=records.count,
                      nextUse=time, **outage)
+
+    def misdated(self, node, time):
+        """Returns the first of the records that a clock that was ahead has written, if the node's last record, or its seal of this time, is
+        among them."""
+        ahead, (back, is_wide) = self.ahead.get(node), (self.set_backs.get(node) or [("9", False)])[0]
+        return ahead[0] if ahead and is_wide and time > back and self.is_in(back) else None
 
     @staticmethod
     def request(record, caller):
@@ -200,7 +209,7 @@ class Findings:
         for hour, (records, keys) in sorted(hours.items()):
             count, nodes = records.count, sorted(records.parts)
             times = facts(since=records.since, until=records.until, node=records.only_node, nodes=nodes if len(nodes) > 1 else None,
-                          keys=[{"key": each["caller"], "count": each["count"]} for each in most(keys)[0]] or None)
+                          keys=most(keys, "key")[0] or None)
             is_known, last = hour - begun >= self.WEEKS, before.get(hour % 24)
             while window and window[0][0] < hour - self.WEEKS: window.popleft()
             time = (EPOCH + datetime.timedelta(hours=hour)).isoformat(timespec="milliseconds") + "Z"
@@ -232,10 +241,13 @@ class Findings:
             if records.count < self.REPLAYS: continue
             opened, openers = sorted((self.openings[payment] for payment in payments if payment in self.openings),
                                      key=lambda one: one[:3]), {}
-            for *_, record in opened: openers.setdefault(caller_of(record) or "–", Records()).add(record)
+            for *_, record in opened:
+                of_caller, of_keys = openers.setdefault(caller_of(record) or "–", (Records(), collections.Counter()))
+                of_caller.add(record)
+                if "publicKeyHash" in record: of_keys[record["publicKeyHash"]] += 1
             is_counted = len(payments) < self.PAYMENTS
-            keys = [{"key": each["caller"], "count": each["count"]} for each in most(keys)[0]] or None
-            self.add("replays", records.since, records, caller=caller, since=records.since, until=records.until, count=records.count, keys=keys,
+            self.add("replays", records.since, records, caller=caller, since=records.since, until=records.until, count=records.count,
+                     keys=most(keys, "key")[0] or None,
                      **(facts(payments=len(payments) or None, unopened=len(payments) - len(opened) or None,
                               openers=sorted(openers.items()) or None) if is_counted else {}))
         for caller, refused in self.callers.items():
@@ -259,11 +271,12 @@ class Findings:
             records = Records().merge(each["records"] for each in unknown)
             self.add("unknown_callers", records.since, records, since=records.since, until=records.until, count=sum(each["count"] for each in unknown), callers=most(names)[0])
         for key, warning in self.warned.items():
-            opened, latest = self.opened.get(key, (0, None))
+            opened, latest = self.opened.get(key, (collections.Counter(), None))
             if warning["time"] < self.until:
                 node = warning["records"].only_node
                 self.add("key_attributes", warning["time"], warning["records"], node=node, key=key, token=warning["token"],
-                         nodes=None if node else sorted(warning["records"].parts), until=latest, count=opened, warnings=warning["warnings"])
+                         nodes=None if node else sorted(warning["records"].parts), until=latest, count=opened.total(), callers=most(opened)[0] or None,
+                         warnings=warning["warnings"])
         for key, steps in self.keys.items(): self.end_key(key, steps, states[key])
         for record in self.refused:
             key = record.get("publicKeyHash")
@@ -329,6 +342,11 @@ def length(since, until, is_most=False):
     (name, size), (after, less) = units[place], units[place + 1] if place < 3 else (None, seconds + 1)
     return f"{seconds // size} {name}" + (f" {seconds % size // less} {after}" if seconds % size >= less else "")
 
+def named(keys, counted):
+    """Returns keys and their numbers with their merchants."""
+    merchants = {key["key"]: key.get("merchant") for key in counted["keys"]}
+    return [facts(key=each["key"], merchant=merchants.get(each["key"]), count=each["count"]) for each in keys]
+
 def described(finding, counted):
     """Returns a finding as the report has it."""
     kind, members = finding["kind"], {name: value for name, value in finding.items() if name != "records"}
@@ -349,12 +367,16 @@ def described(finding, counted):
         members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True),
                            "least": length(*sure) if sure and all(sure) else "0 s"}
     if "keys" in finding:
-        merchants = {key["key"]: key.get("merchant") for key in counted["keys"]}
-        members["keys"] = [facts(key=each["key"], merchant=merchants.get(each["key"]), count=each["count"]) for each in finding["keys"]]
+        members["keys"] = named(finding["keys"], counted)
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
     if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if kind == "many_refusals": members["least"] = Findings.REFUSALS
     if "openers" in finding:
-        members["openers"] = [{"caller": caller, "opened": opened.facts(f"first decrypt, ok, of replayed payments, by {caller}")}
-                              for caller, opened in finding["openers"]]
+        members["openers"] = [{
+            "caller": caller, "opened": opened.facts(f"first decrypt, ok, of replayed payments, by {caller}"),
+            "keys": named(most(keys, "key")[0], counted)}
+            for caller, (opened, keys) in finding["openers"]]
+    if kind == "unrecorded_uses":
+        members.update(facts(warned=next((found["time"] for found in counted["findings"] if (found["kind"], found.get("key")) == (
+            "key_attributes", finding["key"])), None)))
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

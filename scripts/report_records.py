@@ -18,10 +18,10 @@ def caller_of(record):
     caller = record.get("caller")
     return caller and caller.get("name", f"uid {caller['uid']}")
 
-def most(callers):
-    """Returns the callers with the most requests, at most 10, and the number of the others, or None."""
-    found = sorted(callers.items(), key=lambda caller: (-caller[1], caller[0]))
-    return [{"caller": name, "count": count} for name, count in found[:10]], max(0, len(found) - 10) or None
+def most(counts, member="caller"):
+    """Returns the callers, or other names, with the most requests, at most 10, and the number of the others, or None."""
+    found = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    return [{member: name, "count": count} for name, count in found[:10]], max(0, len(found) - 10) or None
 
 def name_of(record): return f"{record['node']} {record['sequence']}"
 

@@ -87,6 +87,7 @@ class HSMTokens:
 
 PERHAPS_USED = ("decryption_failed", "hsm_unavailable", "internal_error", "deadline_exceeded")
 START = re.compile(rb'\{"node":"([^"]*)","sequence":([0-9]*),"time":"([^"]*)"')
+KEY = re.compile(rb'"publicKeyHash":"([^"]*)"')
 days_of: dict = {}
 
 def milliseconds(time):
@@ -110,9 +111,11 @@ def uses_of(record):
 class TokenUses:
     """An HSM token's log or counter of its keys' uses, and the records that explain them, as ReportFigures defines it."""
     EARLIEST, LATEST, MARGIN, CHAIN, UNCOVERED = 30_000, 20_000, 10_000, 1_000, 3_600_000
+    # The operations that a private key can do, by its algorithm.
+    OPERATIONS = {"EC": ("derive", "sign"), "RSA": ("decrypt", "unwrap", "sign"), None: ("derive", "decrypt", "unwrap", "sign")}
 
     def __init__(self, path):
-        self.uses, self.counts, ended, lines = {}, collections.Counter(), None, 0
+        self.uses, self.counts, self.operations, ended, lines = {}, collections.Counter(), {}, None, 0
         self.header: dict = {}
         data = pathlib.Path(path).read_bytes()
         self.file, self.digest = pathlib.Path(path).name, hashlib.sha256(data).hexdigest()
@@ -125,30 +128,38 @@ class TokenUses:
                     lines += 1
                     key = line["publicKeyHash"]
                     self.counts[key] += line["uses"] if "uses" in line else 1
-                    if "time" in line: self.uses.setdefault(key, array.array("q")).append(self.moment(line["time"]))
+                    if "time" not in line: continue
+                    self.uses.setdefault(key, array.array("q")).append(time := self.moment(line["time"]))
+                    known, name = self.operations.setdefault(key, {}), line["operation"]
+                    count, first, last = known.get(name := name if name in known or len(known) < 16 else "other", (0, time, time))
+                    known[name] = count + 1, min(first, time), max(last, time)
             if self.header["format"] != "paytokend-token-uses" or ended != lines or not data.endswith(b"\n"): raise ValueError
             self.is_log = self.header["kind"] == "log"
             self.since, self.until = self.moment(self.header["since"]), self.moment(self.header["until"])
         except (AttributeError, KeyError, TypeError, ValueError): raise OSError(f"{path} is no whole log of an HSM token's uses") from None
         self.least, self.most, self.outside_records = collections.Counter(), collections.Counter(), 0
         self.certain, self.possible, self.sealers, self.nearest, self.uncounted = {}, {}, {}, {}, {}
+        self.misdated: collections.Counter = collections.Counter()
 
     @staticmethod
     def moment(time):
         return (datetime.datetime.fromisoformat(time) - EPOCH.replace(tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
 
-    def seal(self, seal, is_in):
+    def seal(self, seal, is_in, misdated):
         key = key_of(seal["keyId"])
         self.sealers[key] = seal["node"]
-        self.add(key, 1, 1, seal["node"], None, seal["time"], is_in)
+        self.add(key, 1, 1, seal["node"], None, seal["time"], is_in, misdated)
 
-    def take(self, record, is_in):
+    def take(self, record, is_in, misdated):
         least, most = uses_of(record)
         if most and "publicKeyHash" in record:
-            self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"], is_in)
+            self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"], is_in, misdated)
 
-    def add(self, key, least, most, node, token, time, is_in):
+    def add(self, key, least, most, node, token, time, is_in, misdated):
         if self.header.get("node", node) != node or token and self.header.get("token", token) not in [token, *token.split(",")]: return
+        if misdated:  # the first of the records with the times of a wrong clock, which match no use
+            self.misdated.update({(node, misdated, key in self.sealers): most, (node, misdated, key not in self.sealers): 0})
+            return
         at = milliseconds(time)
         # A use that the record explains may be outside of the log.
         if not self.since - self.LATEST <= at < self.until + self.EARLIEST:
@@ -199,13 +210,15 @@ class TokenUses:
             missing = len(self.uncounted[key]) if self.is_log else max(0, self.least[key] - counted)
             self.keys[key] = remain, len(remain) if self.is_log else max(0, counted - self.most[key]), missing
             for day, times in itertools.groupby(remain, lambda time: text_of(time)[:10]): self.days[day, key] = list(times)
-        self.losses = [loss for loss in findings if loss["kind"] == "records_lost" and self.header.get("node", loss["node"]) == loss["node"]]
+        self.losses = [loss for loss in findings if self.header.get("node", loss.get("node")) == loss.get("node") and (
+            loss["kind"] == "records_lost" or loss["kind"] == "clock_set_back" and (loss["node"], loss.get("first"), True) in self.misdated)]
         # The uses in each loss's time beyond those that it explains.
         self.beyond = {are_seals: [sum(self.is_within(loss, time) for time in self.remaining(are_seals)) - self.explainable(loss, are_seals)
                                    for loss in self.losses] for are_seals in (True, False)}
 
     def is_within(self, loss, time):
-        return (("since" not in loss or milliseconds(loss["since"]) - self.EARLIEST <= time)
+        since = loss.get("before" if loss["kind"] == "clock_set_back" else "since")
+        return ((since is None or milliseconds(since) - self.EARLIEST <= time)
                 and ("until" not in loss or time <= milliseconds(loss["until"]) + self.LATEST))
 
     def outside(self, times): return [time for time in times if not any(self.is_within(loss, time) for loss in self.losses)]
@@ -218,23 +231,33 @@ class TokenUses:
 
     def search(self, opened):
         """Finds the records nearest to the uses without one."""
-        ends = sorted({end for (_, key), times in self.days.items() for hour in self.hours(times, key) for end in (hour[0], hour[-1])})
-        self.nearest = {end: {} for end in ends}
-        gaps: dict = {}
+        found, gaps = collections.defaultdict(set), collections.defaultdict(dict)
+        for (_, key), times in self.days.items():
+            for hour in self.hours(times, key): found[self.searched(key)].update((hour[0], hour[-1]))
+        ends = {key: sorted(times) for key, times in found.items()}
+        self.nearest = {(key, end): {} for key, times in ends.items() for end in times}
         with opened() as export:
-            for start in filter(None, map(START.match, export) if ends else ()):
-                node, at = start[1].decode(), milliseconds(start[3].decode())
+            for line in export if ends else ():
+                if not (start := START.match(line)): continue
+                node, at, key = start[1].decode(), milliseconds(start[3].decode()), KEY.search(line)
                 if self.header.get("node", node) != node: continue
-                place, gap = (at, node, int(start[2])), bisect.bisect_left(ends, at)
-                first, last = gaps.get(gap, (place, place))
-                gaps[gap] = min(first, place), max(last, place)
-        latest = earliest = None
-        for gap, end in enumerate(ends):
-            latest = gaps[gap][1] if gap in gaps else latest
-            self.nearest[end]["before"] = latest
-        for gap, end in reversed(list(enumerate(ends))):
-            earliest = gaps[gap + 1][0] if gap + 1 in gaps else earliest
-            self.nearest[end]["after"] = earliest
+                place = at, node, int(start[2])
+                for name in {None, key and key[1].decode()} & ends.keys():
+                    gap = bisect.bisect_left(ends[name], at)
+                    first, last = gaps[name].get(gap, (place, place))
+                    gaps[name][gap] = min(first, place), max(last, place)
+        for key, times in ends.items():
+            latest = earliest = None
+            for gap, end in enumerate(times):
+                latest = gaps[key][gap][1] if gap in gaps[key] else latest
+                self.nearest[key, end]["before"] = latest
+            for gap, end in reversed(list(enumerate(times))):
+                earliest = gaps[key][gap + 1][0] if gap + 1 in gaps[key] else earliest
+                self.nearest[key, end]["after"] = earliest
+
+    def searched(self, key):
+        """Returns the key whose records are searched: of seals, no record has the key."""
+        return None if key in self.sealers else key
 
     def seals(self, loss, since, until):
         return sorted(time for key, times in self.uses.items() if self.sealers.get(key) == loss["node"] for time in times
@@ -243,14 +266,15 @@ class TokenUses:
     def explainable(self, loss, are_seals):
         """Returns the number of uses that a loss explains at most. A lost record is of at most one use. Of the lost audit checkpoints,
         each sealed at least one lost record."""
-        return min(loss["count"], sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
+        misdated = self.misdated.get((loss["node"], loss["first"], are_seals)) if loss["kind"] == "clock_set_back" else None
+        return min(loss["count"] if misdated is None else misdated, sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
 
     def remaining(self, are_seals):
         return [time for key, (times, *_) in self.keys.items() if (key in self.sealers) == are_seals for time in times]
 
     def facts(self, merchants, serials):
-        def place(end, which):
-            found = self.nearest[end][which]
+        def place(key, end, which):
+            found = self.nearest[self.searched(key), end][which]
             return found and {"record": f"{found[1]} {found[2]}", "time": text_of(found[0])}
         def explained(are_seals):
             count = sum(number for key, (_, number, _) in self.keys.items() if (key in self.sealers) == are_seals)
@@ -261,8 +285,8 @@ class TokenUses:
             counted = sum(text_of(time)[:10] == day for time in self.uses[key])
             return facts(day=day, key=key, merchant=merchants.get(key), counted=counted, unexplained=len(times),
                          losses=[loss["node"] for loss in self.losses if any(self.is_within(loss, time) for time in times)],
-                         hours=[facts(uses=len(hour), first=text_of(hour[0]), last=text_of(hour[-1]), before=place(hour[0], "before"),
-                                      after=place(hour[-1], "after")) for hour in self.hours(times, key)])
+                         hours=[facts(uses=len(hour), first=text_of(hour[0]), last=text_of(hour[-1]), before=place(key, hour[0], "before"),
+                                      after=place(key, hour[-1], "after")) for hour in self.hours(times, key)])
         ordered = sorted(self.keys.items(), key=lambda key: (-key[1][1], -key[1][2], base64.b64decode(key[0]).hex()))
         lost = [(loss, self.explainable(loss, True), self.explainable(loss, False)) for loss in self.losses]
         return facts(
@@ -271,17 +295,19 @@ class TokenUses:
             otherSerial=is_other(self.header, serials), file=self.file, sha256=self.digest,
             keys=[facts(key=key, merchant=merchants.get(key), auditKeyOf=self.sealers.get(key), counted=self.counts[key],
                         least=self.least[key], most=self.most[key], unexplained=number or None, missing=missing,
-                        perhaps=self.counts[key] - number - self.least[key] + missing or None)
+                        perhaps=self.counts[key] - number - self.least[key] + missing or None,
+                        operations=operations_of(self.operations.get(key, {})) if self.is_log else None)
                   for key, (_, number, missing) in ordered],
             unexplained=seals + others, explainable=lost_seals + lost_others, certain=seals + others - lost_seals - lost_others,
             seals=seals or None, explainableSeals=lost_seals or None,
             losses=[facts(node=loss["node"], first=loss["first"], last=loss["last"], explainable=of_seals + of_others,
-                          seals=of_seals or None) for loss, of_seals, of_others in lost],
+                          seals=of_seals or None, clock=loss["kind"] == "clock_set_back" or None) for loss, of_seals, of_others in lost],
             days=[day_of(day, key, times) for (day, key), times in sorted(self.days.items())])
 
-    def findings(self, other, since, last):
+    def findings(self, other, since, last, algorithms):
         """Yields a finding for each key and day with uses that neither a record nor a loss explains; for each loss that explains fewer
-        uses than are in its time; for each key with records that the log lacks; and if the log does not cover the period."""
+        uses than are in its time; for each key with records that the log lacks, or with another type's operations; and if the log does
+        not cover the period."""
         def found(kind, begun, ended, **members):
             return facts(kind=kind, time=text_of(begun), since=text_of(begun), until=text_of(ended), token=self.header.get("token"),
                          **{"node": self.header.get("node"), **members}, otherSerial=other)
@@ -293,14 +319,20 @@ class TokenUses:
             within = {key: [time for time in times if self.is_within(loss, time)] for key, (times, *_) in self.keys.items()
                       if beyond[key in self.sealers]}
             every = sorted(itertools.chain(*within.values()))
-            keys = most({key: len(times) for key, times in within.items() if times})[0]
             if every: yield found("uses_beyond_loss", every[0], every[-1], node=loss["node"], count=sum(beyond.values()),
                                   first=loss["first"], last=loss["last"],
-                                  keys=[{"key": each["caller"], "count": each["count"]} for each in keys])
+                                  keys=most({key: len(times) for key, times in within.items() if times}, "key")[0])
         for key, (*_, missing) in self.keys.items():
             times = self.uncounted.get(key) or [self.since, self.until]
             if missing: yield found("uncounted_uses", times[0], times[-1], key=key, count=missing)
+        for key, operations in self.operations.items():
+            known = ("sign",) if key in self.sealers else self.OPERATIONS.get(algorithms.get(key), self.OPERATIONS[None])
+            others = {name: uses for name, uses in operations.items() if name not in known}
+            if others: yield found("other_operation", min(first for _, first, _ in others.values()), max(last for *_, last in others.values()),
+                                   key=key, count=sum(count for count, *_ in others.values()), operations=operations_of(others))
         if self.since > milliseconds(since) or self.until + self.UNCOVERED < last or self.outside_records:
             yield found("short_log", self.since, self.until, count=self.outside_records)
+
+def operations_of(operations): return [{"operation": name, "count": operations[name][0]} for name in sorted(operations)]
 
 def is_other(log, serials): return bool(log.get("serial") and serials and log["serial"] not in serials) or None

@@ -31,6 +31,8 @@ public struct ReportBuilder: Sendable {
     private(set) var blocks: [AuditDigest: [KeyBlock]] = [:]
     /// The keys that an HSM token described with a warning, which the first pass has collected.
     private(set) var warnedKeys: [AuditDigest: WarnedKey] = [:]
+    /// The keys that have a successor, which the first pass has collected.
+    private(set) var successions: [AuditDigest: Succession] = [:]
     private var hasEndedSurvey = false
     public private(set) var reconciliation: Reconciliation
     private(set) var hsmTokens = HSMTokenRecords()
@@ -148,13 +150,16 @@ public struct ReportBuilder: Sendable {
     public mutating func count(line: [UInt8]) {
         if !hasEndedSurvey {
             (hasEndedSurvey, warnedKeys) = (true, HSMTokenFacts(builder: self).warnedKeys)
-            blocks = keys.mapValues(\.blocks)
+            (blocks, successions) = (keys.mapValues(\.blocks), collectSuccessions())
         }
         guard !Self.event(of: line).name.isEmpty else {
             if !line.starts(with: Self.checkpoint) {
                 unreadable += 1
             } else if let signed = SignedCheckpoint(line: line) {
-                if !reconciliation.logs.isEmpty { reconciliation.take(signed.checkpoint) }
+                if !reconciliation.logs.isEmpty {
+                    let seal = signed.checkpoint
+                    reconciliation.take(seal, misdated: incidents.misdated(seal.node, seal.time, in: period))
+                }
                 incidents.take(signed.checkpoint, in: period)
                 auditKeys.take(signed.checkpoint)
             }
@@ -169,7 +174,7 @@ public struct ReportBuilder: Sendable {
         auditKeys.take(entry)
         incidents.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
-        reconciliation.take(entry)
+        reconciliation.take(entry, misdated: incidents.misdated(entry.node, entry.time, in: period))
         refusals.take(opening: entry)
         guard inPeriod else { return }
         refusals.take(entry)
@@ -179,6 +184,7 @@ public struct ReportBuilder: Sendable {
             guard let key = entry.publicKeyHash else { return }
             for block in blocks[key]?.indices ?? 0..<0 { blocks[key]?[block].take(entry) }
             warnedKeys[key]?.take(entry)
+            successions[key]?.take(entry)
         }
     }
 
@@ -190,7 +196,20 @@ public struct ReportBuilder: Sendable {
     /// Reads a line in the third pass, which looks for the records nearest to unexplained uses.
     public mutating func search(line: [UInt8]) {
         guard let start = RecordStart(line) else { return }
-        reconciliation.search(RecordMoment(time: start.time, place: RecordPlace(start.node, start.sequence)))
+        let moment = RecordMoment(time: start.time, place: RecordPlace(start.node, start.sequence))
+        reconciliation.search(moment, of: Self.key(of: line))
+    }
+
+    private static let keyMember = Array("\"publicKeyHash\":\"".utf8)
+
+    /// Returns the key of a record's line without parsing the whole line.
+    private static func key(of line: [UInt8]) -> AuditDigest? {
+        for start in line.indices.dropLast(keyMember.count) where line[start + 1] == keyMember[1] {
+            guard line[start...].starts(with: keyMember) else { continue }
+            let value = line[(start + keyMember.count)...].prefix { $0 != UInt8(ascii: "\"") }
+            return AuditDigest(base64: String(decoding: value, as: UTF8.self))
+        }
+        return nil
     }
 
     private static let checkpoint = Array("{\"checkpoint\":".utf8)

@@ -71,9 +71,8 @@ extension Year {
     }
 
     func seal(_ node: Int, _ now: Int64) async throws {
-        let time = AuditTime(milliseconds: now + nodes[node].clockAhead)
-        try await nodes[node].sealIfDue(before: time)
-        try await nodes[node].seal(at: time)
+        try await nodes[node].sealIfDue(before: now)
+        try await nodes[node].seal(at: now)
     }
 
     // MARK: Keys

@@ -28,12 +28,14 @@ final class MerchantKey {
 
     var keyAlgorithm: KeyAlgorithm { algorithm == "EC" ? .ec : .rsa }
 
+    /// The operation that opens a payment token.
+    var opening: RecordedKeyAttributes.Use { algorithm == "EC" ? .derive : .decrypt }
+
     /// True if the key came from a file.
     var isImported: Bool { use == "identity" }
 
     /// The attributes of the key, and of its copy if there is one, in the HSM token.
     var attributes: [RecordedKeyAttributes] {
-        let opening: RecordedKeyAttributes.Use = algorithm == "EC" ? .derive : .decrypt
         var attributes = RecordedKeyAttributes(
             algorithm: keyAlgorithm, bits: keyAlgorithm.bits, sensitive: true, extractable: false,
             alwaysSensitive: !isImported, neverExtractable: !isImported, local: !isImported, token: true, private: true,

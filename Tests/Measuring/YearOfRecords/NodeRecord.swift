@@ -9,10 +9,12 @@ final class NodeRecord {
     /// All keys that have sealed the record, the oldest first.
     private(set) var keys: [CheckpointKey] = []
     private(set) var checkpoints = 0
+    /// The number of audit checkpoints with the time of a wrong clock.
+    private(set) var misdatedSeals = 0
     /// The latest time of any record, even if a wrong clock set it.
     private(set) var newest = AuditTime.earliest
     /// The time by which the node's clock is ahead, in milliseconds.
-    var clockAhead: Int64 = 0
+    private(set) var clockAhead: Int64 = 0
     /// True while the node serves no requests.
     var isDown = false
     /// The time at which the node's worker is available again, in milliseconds since 1970.
@@ -28,17 +30,17 @@ final class NodeRecord {
     private var head: ChainHead
     private var sealed = 0
     private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
-    /// The audit checkpoints that were made since the last call of ``takeSeals()``: the key and the time of each.
-    private var seals: [(keyId: AuditDigest, time: AuditTime)] = []
+    /// The audit checkpoints that were made since the last call of ``takeSeals()``: the key and the actual time of each.
+    private var seals: [(keyId: AuditDigest, time: Int64)] = []
     private var buffer: [UInt8] = []
     private let file: FileHandle
     let part: URL
     /// The age, in milliseconds, at which the oldest unsealed record gets an audit checkpoint.
     private let sealAfter: Int64
-    /// The time of the oldest unsealed record.
-    private var waiting: AuditTime?
-    /// The time of the oldest record that is unsealed and will be lost.
-    private var waitingInLoss: AuditTime?
+    /// The actual time of the oldest unsealed record. The daemon waits by a clock that cannot be set.
+    private var waiting: Int64?
+    /// The actual time of the oldest record that is unsealed and will be lost.
+    private var waitingInLoss: Int64?
 
     init(name: String, key: P256.Signing.PrivateKey, sealAfter: Int64, directory: URL) throws {
         self.name = name
@@ -72,22 +74,34 @@ final class NodeRecord {
         return checkpointKey
     }
 
+    /// Returns the time by the node's clock, which may be wrong.
+    ///
+    /// - Parameter now: the actual time, in milliseconds since 1970.
+    func clock(_ now: Int64) -> AuditTime { AuditTime(milliseconds: now + clockAhead) }
+
+    /// Sets the clock, after the audit checkpoints that were due until then.
+    func setClock(ahead: Int64, at now: Int64) async throws {
+        try await sealIfDue(before: now)
+        clockAhead = ahead
+    }
+
     /// Appends a record to the node's chain.
     ///
+    /// - Parameter now: the actual time, in milliseconds since 1970.
     /// - Returns: the record's sequence; nil if the ledger will be lost, so that the record is not written.
-    func append(_ record: AuditRecord) async throws -> Int? {
-        try await sealIfDue(before: record.time)
+    func append(_ record: AuditRecord, at now: Int64) async throws -> Int? {
+        try await sealIfDue(before: now)
         guard loss == nil else {
-            waitingInLoss = waitingInLoss ?? record.time
+            waitingInLoss = waitingInLoss ?? now
             return nil
         }
         let line = head.append(record)
-        waiting = waiting ?? record.time
+        waiting = waiting ?? now
         newest = max(newest, record.time)
         buffer.append(contentsOf: line.bytes)
         buffer.append(0x0A)
         if head.sequence - sealed >= CheckpointSchedule<ContinuousClock.Instant>.maximumRecords {
-            try await seal(at: record.time)
+            try await seal(at: now)
         }
         try write(beyond: 1 << 16)
         return line.sequence
@@ -95,23 +109,24 @@ final class NodeRecord {
 
     /// Makes the audit checkpoint that was due before this time, if any. A node that serves no requests after a restore
     /// makes none.
-    func sealIfDue(before time: AuditTime) async throws {
+    func sealIfDue(before now: Int64) async throws {
         guard let waiting = loss == nil ? waiting : waitingInLoss, !isDown else { return }
-        let due = AuditTime(milliseconds: waiting.milliseconds + sealAfter)
-        if due < time { try await seal(at: due) }
+        if waiting + sealAfter < now { try await seal(at: waiting + sealAfter) }
     }
 
     /// Makes an audit checkpoint, unless the last record is already sealed.
-    func seal(at time: AuditTime) async throws {
+    func seal(at now: Int64) async throws {
         if let lost = loss {
             waitingInLoss = nil
             guard lost.records > lost.sealed else { return }
             loss?.seals += 1
             loss?.sealed = lost.records
-            seals.append((signing.keyId, time))
+            seals.append((signing.keyId, now))
             return
         }
-        guard sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId) else { return }
+        guard sealed < head.sequence, let checkpoint = head.checkpoint(at: clock(now), keyId: signing.keyId) else {
+            return
+        }
         let key = signing.key
         let signed = try await checkpoint.signed { message throws in
             let signature = try key.signature(for: Data(message))
@@ -125,10 +140,11 @@ final class NodeRecord {
         sealed = head.sequence
         waiting = nil
         checkpoints += 1
-        seals.append((signing.keyId, time))
+        if clockAhead != 0 { misdatedSeals += 1 }
+        seals.append((signing.keyId, now))
     }
 
-    func takeSeals() -> [(keyId: AuditDigest, time: AuditTime)] {
+    func takeSeals() -> [(keyId: AuditDigest, time: Int64)] {
         defer { seals = [] }
         return seals
     }

@@ -63,18 +63,19 @@ extension Story {
                 try await year.payment(node, now, 0, key)
             }
         }
-        on(120, "11:00", records: 0) { year, _ in
+        on(120, "11:00", records: 0) { year, now in
             let standing = year.nodes[node]
-            standing.clockAhead = 3 * Year.hour
+            try await standing.setClock(ahead: 3 * Year.hour, at: now)
             standing.refusesBySigningTime = true
             year.truth.clockSteps.append(
                 Truth.ClockStep(node: standing.name, secondsAhead: 10_800, lastBefore: standing.sequence))
         }
         refused(120, "11:05")
         refused(120, "11:15")
-        on(120, "11:40", records: 0) { year, _ in
-            year.nodes[node].clockAhead = 0
+        on(120, "11:40", records: 0) { year, now in
+            try await year.nodes[node].setClock(ahead: 0, at: now)
             year.truth.clockSteps[0].lastAhead = year.nodes[node].sequence
+            year.truth.clockSteps[0].seals = year.nodes[node].misdatedSeals
         }
         refused(120, "11:50")
         let reason = "the time server was wrong"

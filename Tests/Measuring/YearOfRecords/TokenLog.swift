@@ -1,11 +1,14 @@
 import AuditChain
 import Foundation
 
-/// The log of key uses in the HSM that all three nodes share. It contains every use, with or without an audit record.
+/// The log of key uses in the HSM that all three nodes share. It contains every use, with or without an audit record, with the
+/// times of the HSM's own clock.
 final class TokenLog {
     private let file: FileHandle
     private var buffer: [UInt8] = []
     private var lines = 0
+    /// The milliseconds by which the HSM's clock is slow.
+    private static let slow: Int64 = 1_500
 
     init(_ path: URL, since: Int64, until: Int64) throws {
         guard FileManager.default.createFile(atPath: path.path, contents: nil) else {
@@ -19,11 +22,12 @@ final class TokenLog {
 
     /// Adds a use of a key to the log.
     ///
-    /// - Parameter time: the time by the HSM's clock, in milliseconds since 1970.
-    func use(_ key: AuditDigest, _ operation: String, at time: Int64) throws {
+    /// - Parameter now: the actual time, in milliseconds since 1970.
+    func use(_ key: AuditDigest, _ operation: RecordedKeyAttributes.Use, at now: Int64) throws {
         lines += 1
         write(
-            #"{"time":"\#(Self.text(time))","publicKeyHash":"\#(key.base64)","operation":"\#(operation)"}"#)
+            #"{"time":"\#(Self.text(now - Self.slow))","publicKeyHash":"\#(key.base64)","#
+                + #""operation":"\#(operation.rawValue)"}"#)
         guard buffer.count > 1 << 16 else { return }
         try flush()
     }

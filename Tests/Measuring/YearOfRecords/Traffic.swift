@@ -57,7 +57,7 @@ extension Year {
 
     /// Records the refused requests of the minute before as sums. Writes 1 record.
     func record(_ node: Int, _ now: Int64, refused counts: [RefusalCode: Int], by caller: AuditCaller) async throws {
-        let since = AuditTime(milliseconds: (now / 60_000 - 1) * 60_000 + nodes[node].clockAhead)
+        let since = nodes[node].clock((now / 60_000 - 1) * 60_000)
         guard let summary = RefusalSummary(since: since, counts: counts) else { return }
         guard try await record(node, now, .refusals(summary), summary.outcome, caller: caller) != nil else { return }
         truth.refusalSummaries.records += 1

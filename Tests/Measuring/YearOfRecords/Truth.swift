@@ -126,6 +126,8 @@ struct Truth: Encodable {
         /// of the wrong clock.
         let lastBefore: Int
         var lastAhead = 0
+        /// The audit checkpoints with the wrong clock's time. The HSM's log has the actual time of their signatures.
+        var seals = 0
         var accepted: Step?
     }
 

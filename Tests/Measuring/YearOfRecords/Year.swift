@@ -111,8 +111,8 @@ final class Year {
             try await perform(&acts, until: beginning + Self.hour - 1)
         }
         for node in nodes {
-            try await node.sealIfDue(before: AuditTime(milliseconds: end + node.clockAhead))
-            try await node.seal(at: AuditTime(milliseconds: end + node.clockAhead))
+            try await node.sealIfDue(before: end)
+            try await node.seal(at: end)
             try noteSeals(of: node)
             try node.close()
             truth.nodes.append(
@@ -153,16 +153,17 @@ final class Year {
         protection: AuditProtection? = nil, usesToken: Bool = false
     ) async throws -> Truth.Place? {
         let node = nodes[node]
-        let time = AuditTime(milliseconds: now + node.clockAhead)
+        let time = node.clock(now)
         let sequence = try await node.append(
             AuditRecord(
                 time: time, event: event, outcome: outcome, caller: caller, merchant: merchant.map { AuditText($0) },
                 publicKeyHash: key, transactionId: transaction, protection: protection,
-                hsmToken: usesToken ? Self.hsmToken : nil))
+                hsmToken: usesToken ? Self.hsmToken : nil), at: now)
         if let key, event.name == .csrCreate || usesToken && [.decrypt, .tlsSignature].contains(event.name) {
             // The HSM logs the use before the daemon records it, so the log has the use even if the record is lost.
-            try tokenLog.use(key, event.name == .decrypt ? "derive" : "sign", at: now)
-            if sequence == nil { self.key(key)?.life.lostUses += 1 }
+            let known = self.key(key)
+            try tokenLog.use(key, event.name == .decrypt ? known?.opening ?? .derive : .sign, at: now)
+            if sequence == nil { known?.life.lostUses += 1 }
         }
         try noteSeals(of: node)
         guard let sequence else {
@@ -176,7 +177,7 @@ final class Year {
     /// Adds a signature to the HSM's log for each audit checkpoint that the node has made since the last call of this
     /// method.
     func noteSeals(of node: NodeRecord) throws {
-        for seal in node.takeSeals() { try tokenLog.use(seal.keyId, "sign", at: seal.time.milliseconds) }
+        for seal in node.takeSeals() { try tokenLog.use(seal.keyId, .sign, at: seal.time) }
     }
 
     private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }
@@ -184,7 +185,7 @@ final class Year {
     /// Adds an insider's uses of a key to the HSM's log. The daemon does not record them.
     func useUnrecorded(_ key: MerchantKey, _ count: Int, _ now: Int64) throws {
         key.life.unrecordedUses += count
-        for number in 0..<count { try tokenLog.use(key.hash, "derive", at: now + Int64(number) * 1000) }
+        for number in 0..<count { try tokenLog.use(key.hash, key.opening, at: now + Int64(number) * 1000) }
     }
 
     /// Records an act of a person, or of the daemon if `person` is nil. `key` is nil if the act concerns no key.

@@ -61,14 +61,20 @@ import Testing
                 unexplained[hash] == Counts.number(key, "unrecordedUses") + Counts.number(key, "lostUses"), "\(hash)")
             unexplained[hash] = nil
         }
-        // The remaining keys are audit keys, whose signatures are in the record, except those of lost audit checkpoints.
-        let seals = truth.objects("losses").reduce(0) { $0 + Counts.number($1, "seals") }
+        // The remaining keys are audit keys, whose signatures are in the record, except those of lost audit checkpoints. The
+        // times of audit checkpoints that a wrong clock has set match no signature.
+        let seals = (truth.objects("losses") + truth.objects("clockSteps")).reduce(0) {
+            $0 + Counts.number($1, "seals")
+        }
         #expect(seals > 0 && unexplained.values.reduce(0, +) == seals)
         let insider = truth.objects("keys").reduce(0) { $0 + Counts.number($1, "unrecordedUses") }
         let lost = truth.objects("keys").reduce(seals) { $0 + Counts.number($1, "lostUses") }
         let sentence =
-            "\(insider + lost) uses of keys in no record: at most \(lost) within lost records, at least \(insider) "
+            "\(insider + lost) uses of keys in no record: at most \(lost) explained by lost records or a "
+            + "wrong clock, at least \(insider) "
         #expect(page.contains("<strong>\(sentence)unexplained.</strong>"))
+        let kinds = Set(totals.objects("findings").compactMap { $0["kind"]?.stringValue })
+        #expect(kinds.isDisjoint(with: ["uncounted_uses", "uses_beyond_loss", "other_operation", "short_log"]))
         let findings = totals.objects("findings").filter { $0["kind"]?.stringValue == "unrecorded_uses" }
         #expect(findings.reduce(0) { $0 + Counts.number($1, "count") } == insider)
     }
@@ -117,7 +123,7 @@ import Testing
             #expect(result.status == 1 && result.output.contains(change.says), "\(change.name): \(result)")
         }
         for (name, text) in [
-            ("none", "<html></html>"), ("format", page.replacing("{\"format\":3,", with: "{\"format\":1,")),
+            ("none", "<html></html>"), ("format", page.replacing("{\"format\":4,", with: "{\"format\":1,")),
         ] {
             let result = try await check(text, "\(name).html")
             #expect(result.status == 66 && result.error.contains("report"), "\(name): \(result)")
@@ -164,6 +170,8 @@ import Testing
         #expect(keys.count == counted.count && keys.count >= 6)
         for key in keys {
             let name = key["publicKeyHash"]?.stringValue ?? ""
+            let successor = counted[name]?["successor"]?.objectValue?["opened"]?.objectValue?["requests"]?.objectValue
+            #expect(successor.map { Counts.number($0, "count") } ?? 0 == Counts.number(key, "releasesAfterSuccession"))
             #expect(counted[name]?["algorithm"] == key["algorithm"] && counted[name]?["certificateEnd"] != nil)
             let life = (counted[name]?["life"]?.arrayValue ?? []).compactMap(\.objectValue)
             for (state, member) in [

@@ -170,12 +170,14 @@ struct FindingsTests {
         try book.add(Self.decrypt, on: "node-3", at: 2, by: "ten", key: RecordBook.key, transaction: .of([2]))
         let found = try await Self.findings(book, .replays)
         #expect(found[0].openers.mapValues(\.count) == ["shop": 2, "ten": 1] && found[0].unopened == 1)
-        #expect(found[0].openers["shop"]?.records.beginning.map(\.text) == ["node-2 1", "node-2 3"])
-        #expect(found[0].openers["shop"]?.first == RecordBook.time(-5))
+        #expect(found[0].openers["shop"]?.requests.records.beginning.map(\.text) == ["node-2 1", "node-2 3"])
+        #expect(found[0].openers["shop"]?.requests.first == RecordBook.time(-5))
+        let key = RecordBook.key.base64.prefix(8)
         #expect(
             try book.page().contains(
                 "Who had opened these payments first: shop <a href=\"#f1\">2</a>, from 2025-12-31 19:00:00 to 2026-01-01 "
-                    + "06:00:00; ten 1 <span class=\"place\">(node-3 1)</span>, at 2026-01-01 02:00:00."))
+                    + "06:00:00 (by key: \(key)… 2); ten 1 <span class=\"place\">(node-3 1)</span>, at 2026-01-01 02:00:00 "
+                    + "(by key: \(key)… 1)."))
         #expect(found.map(\.kind) == [.replays] && found[0].caller == "ten" && found[0].count == 10)
         #expect(found[0].payments == 4)
         #expect(

@@ -65,7 +65,7 @@ struct PageTests {
         let start = try #require(page.range(of: #"id="report">"#)).upperBound
         let end = try #require(page[start...].range(of: "</script>")).lowerBound
         let report = try JSONValue(parsing: String(page[start..<end])).objectValue
-        #expect(report?["format"]?.numberValue?.int == 3)
+        #expect(report?["format"]?.numberValue?.int == 4)
         let released = report?["uses"]?.arrayValue?.first?.objectValue?["released"]?.objectValue
         #expect(released?["count"]?.numberValue?.int == 10)
     }

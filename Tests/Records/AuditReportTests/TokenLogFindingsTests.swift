@@ -1,4 +1,5 @@
 import AuditChain
+import KeyTypes
 import TestSupport
 import Testing
 
@@ -48,6 +49,93 @@ struct TokenLogFindingsTests {
         // As many uses as were lost are no finding, and are not listed.
         book.tokenUses = [ReconciliationTests.log([5, 6, 7])]
         #expect(try await FindingsTests.findings(book, .usesBeyondLoss).isEmpty)
+    }
+
+    @Test("finds operations that a key's type does not do, or that the log's format does not name")
+    func operations() async throws {
+        var book = RecordBook()
+        for (key, algorithm) in [(RecordBook.key, KeyAlgorithm.ec), (RecordBook.other, .rsa)] {
+            try book.add(.keyGenerate(key: KeyFacts(algorithm: algorithm, origin: .generated)), at: 1, key: key)
+        }
+        try book.seal(at: 1.1)
+        let unknown = AuditDigest.of(Array("unknown".utf8))
+        func log(_ operations: [(Double, AuditDigest, String)]) -> [String] {
+            ReconciliationTests.log([])
+                + operations.map { hour, key, operation in
+                    ReconciliationTests.log([hour], of: key)[1].replacing("derive", with: operation)
+                }
+        }
+        book.tokenUses = [
+            log([
+                (1, RecordBook.key, "derive"), (1, RecordBook.key, "sign"), (1, RecordBook.other, "decrypt"),
+                (1, RecordBook.other, "unwrap"), (1, .zero, "sign"), (9, unknown, "derive"), (9, unknown, "decrypt"),
+            ])
+        ]
+        #expect(try await FindingsTests.findings(book, .otherOperation).isEmpty)
+        book.tokenUses = [
+            log([
+                (2, RecordBook.key, "decrypt"), (3, RecordBook.key, "unwrap"), (4, RecordBook.key, "unwrap"),
+                (5, RecordBook.other, "derive"), (6, .zero, "derive"), (7, unknown, "wrap"),
+            ])
+        ]
+        let found = try await FindingsTests.findings(book, .otherOperation)
+        #expect(found.map(\.key) == [RecordBook.key, RecordBook.other, .zero, unknown])
+        #expect(found.map(\.operations) == [["decrypt": 1, "unwrap": 2], ["derive": 1], ["derive": 1], ["wrap": 1]])
+        #expect(found[0].count == 3 && found[0].since == RecordBook.time(2) && found[0].until == RecordBook.time(4))
+        #expect(try book.page().contains("3<br>decrypt 1, unwrap 2</td>"))
+    }
+
+    @Test("explains uses by records of a clock that was ahead, whose times match none, and no more than these are")
+    func wrongClock() async throws {
+        var book = RecordBook()
+        func use(at hours: Double) throws {
+            try book.add(decrypt, at: hours, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        }
+        try use(at: 10)
+        // A clock that is three hours ahead, from 10:30 to 11:30.
+        for hours in [14.0, 14.2] { try use(at: hours) }
+        try book.seal(at: 14.25)
+        try use(at: 12)
+        let (uses, seal) = ([10, 11, 11.2, 12.0], ReconciliationTests.log([11.25], of: .zero).dropFirst())
+        book.tokenUses = [ReconciliationTests.log(uses) + seal]
+        try await book.expectRecounted()
+        #expect(try await FindingsTests.findings(book, .unrecordedUses, .uncountedUses, .usesBeyondLoss).isEmpty)
+        let explained = try book.counted().reconciliation.explained(by: book.counted().incidents.findings.findings)
+        #expect((explained.unexplained, explained.seals, explained.explainable) == (3, 1, 3))
+        // One use more than these records explain, and uses at other times.
+        book.tokenUses = [ReconciliationTests.log(uses + [11.1, 13, 14]) + seal]
+        #expect(try await FindingsTests.findings(book, .usesBeyondLoss).map(\.count) == [1])
+        #expect(try await FindingsTests.findings(book, .unrecordedUses).map(\.count) == [2])
+        // A clock that was ahead by less than clocks may differ explains by its times.
+        var slight = RecordBook()
+        for seconds in [0.0, 8, 2] {
+            try slight.add(
+                decrypt, at: 10 + seconds / 3600, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        }
+        slight.tokenUses = [ReconciliationTests.log([10])]
+        #expect(try await FindingsTests.findings(slight, .clockSetBack).count == 1)
+        #expect(try await FindingsTests.findings(slight, .uncountedUses).map(\.count) == [2])
+    }
+
+    @Test("names the records of the same key nearest to uses without a record, and for seals those of any key")
+    func nearest() async throws {
+        var book = RecordBook()
+        for (hours, key) in [(5.0, RecordBook.key), (6, RecordBook.other), (8, RecordBook.other), (9, RecordBook.key)] {
+            try book.add(decrypt, at: hours, by: "checkout", key: key, hsmToken: "primary")
+        }
+        try book.seal(at: 9.5)
+        book.tokenUses = [
+            ReconciliationTests.log([5, 7, 9]) + ReconciliationTests.log([6, 8], of: RecordBook.other).dropFirst()
+                + ReconciliationTests.log([7, 9.5], of: .zero).dropFirst()
+        ]
+        try await book.expectRecounted()
+        let reconciliation = try book.counted().reconciliation
+        func places(_ key: AuditDigest) -> [String?] {
+            let (before, after) = reconciliation.nearest(to: RecordBook.time(7), of: key, in: 0)
+            return [before, after].map { $0?.place.text }
+        }
+        #expect(places(RecordBook.key) == ["node-1 1", "node-1 4"])
+        #expect(places(.zero) == ["node-1 2", "node-1 3"])
     }
 
     @Test("counts the uses of each key that only failed requests explain")

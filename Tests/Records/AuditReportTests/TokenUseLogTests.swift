@@ -272,10 +272,10 @@ struct ReconciliationTests {
         let day = try #require(try book.counted().reconciliation.unexplainedDays(of: 0, []).first)
         #expect(day.counted == 8 && day.times.count == 5 && day.hours.map(\.uses) == [2, 1, 2])
         let first =
-            "<td>2, from 2026-01-11 12:10:00 to 2026-01-11 12:11:00; nearest records: <span class=\"place\">node-2 1</span> of "
-            + "2026-01-11 11:54:00, <span class=\"place\">node-1 1</span> of 2026-01-11 12:30:00<br>1, from"
+            "<td>2, from 2026-01-11 12:10:00 to 2026-01-11 12:11:00; nearest records of the key (of any, for a seal): none before, "
+            + "<span class=\"place\">node-1 1</span> of 2026-01-11 12:30:00<br>1, from"
         let last =
-            "<br>2, from 2026-01-11 18:00:00 to 2026-01-11 18:00:00; nearest records: <span class=\"place\">node-1 4</span> of "
+            "<br>2, from 2026-01-11 18:00:00 to 2026-01-11 18:00:00; nearest records of the key (of any, for a seal): <span class=\"place\">node-1 4</span> of "
             + "2026-01-11 18:00:00, none after</td>"
         let page = try book.page()
         #expect(page.contains(first) && page.contains(last))
@@ -327,7 +327,7 @@ struct ReconciliationTests {
         #expect(found.map(\.since) == [RecordBook.time(20)] && found.map(\.count) == [1])
         #expect(
             try book.page().contains(
-                "At most 2 can be explained by the records 3 to 4 that node node-1 lost."))
+                "At most 2 can be explained by the records 3 to 4 of node node-1, which are lost."))
     }
 
     @Test("counts an import into several HSM tokens as one use in each of them and in no other HSM token")

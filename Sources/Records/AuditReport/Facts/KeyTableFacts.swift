@@ -52,6 +52,12 @@ struct KeyTableFacts {
                     "block": block(event.place, of: key.key, figures),
                 ])
             } as [JSONValue],
+            "successor": builder.successions[key.key].map { succession in
+                let which = "decrypt, ok, key \(key.key.base64), after its successor served"
+                return JSONValue.facts([
+                    "since": succession.since, "opened": succession.opened.facts(figures, which),
+                ])
+            },
             "omitted": key.omitted.ifAny,
             "opened": uses.reduce(0) { $0 + $1.released.count }, "again": uses.reduce(0) { $0 + $1.repeated.count },
             "signed": uses.reduce(0) { $0 + $1.signed.count },

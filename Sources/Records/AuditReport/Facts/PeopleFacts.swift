@@ -37,6 +37,17 @@ struct PeopleFacts {
         }
     }
 
+    /// The decisions in the period, those of the daemon included, by what was decided and whether it was refused.
+    var decisions: [JSONValue] {
+        let decisions = builder.acts.acts.filter { $0.event == AuditEvent.Name.approvalDecision.rawValue }
+        return [false, true].flatMap { isRefused -> [JSONValue] in
+            let found = decisions.filter { ($0.outcome != AuditOutcome.ok.text) == isRefused }
+            return Dictionary(grouping: found) { $0.what ?? "-" }.sorted { $0.key < $1.key }.map {
+                .facts(["decision": $0.key, "refused": isRefused ? true : nil, "count": $0.value.count])
+            }
+        }
+    }
+
     /// The number of approvals requested in the period, by their last decision, or `open`.
     var endsOfApprovals: [JSONValue] {
         let ends = builder.acts.approvals.values.filter { $0.request.map { builder.period.contains($0.time) } ?? false }

@@ -42,7 +42,8 @@ struct RecordFacts {
                 "forward": finding.before.flatMap { before in
                     finding.ahead.map { before.length(to: $0, roundedUp: true) }
                 },
-                "refused": finding.refused, "nextUse": finding.nextUse, "nextSeal": finding.nextSeal,
+                "refused": finding.refused, "refusedBefore": finding.refusedBefore, "nextUse": finding.nextUse,
+                "nextSeal": finding.nextSeal,
                 "sealed": finding.kind == .endedWithoutStop ? finding.lastSeal : nil, "what": finding.what,
                 "previous": finding.previous, "superseded": finding.superseded,
                 "least": finding.kind == .manyRefusals ? RefusalsByCaller.refusalsOfHour : nil,
@@ -54,11 +55,14 @@ struct RecordFacts {
                 "recordedSerials": finding.recordedSerials.isEmpty ? nil : finding.recordedSerials,
                 "otherSerial": finding.hasOtherSerial ? true : nil,
                 "callers": finding.callers.isEmpty ? nil : UseFacts.most(finding.callers),
+                "operations": finding.operations.isEmpty ? nil : UseFacts.operations(finding.operations),
+                "warned": finding.kind == .unrecordedUses
+                    ? findings.first { $0.kind == .keyAttributes && $0.key == finding.key }?.time : nil,
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "heads": finding.kind == .recordsLost ? heads(finding) : nil,
                 "signed": signed(during: finding),
-                "down": downtime(of: finding), "keys": finding.keys.isEmpty ? nil : keys(of: finding),
+                "down": downtime(of: finding), "keys": finding.keys.isEmpty ? nil : facts(ofKeys: finding.keys),
                 "nodes": [.keyAttributes, .busyHour, .unusualHour].contains(finding.kind) && finding.node == nil
                     ? finding.records.parts.map(\.node).sorted() : nil,
                 "records": finding.records.isEmpty
@@ -67,9 +71,9 @@ struct RecordFacts {
         }
     }
 
-    /// The keys with the most requests of a finding, with their merchants.
-    private func keys(of finding: Finding) -> [JSONValue] {
-        UseFacts.greatest(finding.keys).map { key, count in
+    /// The keys with the most requests, with their merchants.
+    private func facts(ofKeys keys: [String: Int]) -> [JSONValue] {
+        UseFacts.greatest(keys).map { key, count in
             let merchant = AuditDigest(base64: key).flatMap { builder.keys[$0]?.merchant }
             return .facts(["key": key, "merchant": merchant, "count": count])
         }
@@ -80,7 +84,8 @@ struct RecordFacts {
         finding.openers.sorted { $0.key < $1.key }.map { caller, opened in
             .facts([
                 "caller": caller,
-                "opened": opened.facts(figures, "first decrypt, ok, of replayed payments, by \(caller)"),
+                "opened": opened.requests.facts(figures, "first decrypt, ok, of replayed payments, by \(caller)"),
+                "keys": facts(ofKeys: opened.keys),
             ])
         }
     }
@@ -114,7 +119,7 @@ struct RecordFacts {
         guard [.recordsLost, .sealsApart].contains(finding.kind) else { return nil }
         let (incidents, seals) = (builder.incidents, builder.reconciliation.seals(during: finding))
         guard finding.kind == .recordsLost else {
-            return builder.reconciliation.logs.isEmpty ? nil : .facts(["count": seals.count])
+            return builder.reconciliation.logs.isEmpty ? nil : .facts(["count": seals.count, "last": seals.last])
         }
         let requests = [true, false].flatMap { incidents.heads(finding, isOfNode: $0) }.sorted {
             ($0.time, $0.place.node) < ($1.time, $1.place.node)

@@ -97,6 +97,10 @@ struct UseFacts {
         refused.sorted { $0.key < $1.key }.map { .facts(["code": $0.key, "count": $0.value]) }
     }
 
+    static func operations(_ uses: [String: Int]) -> [JSONValue] {
+        uses.sorted { $0.key < $1.key }.map { .facts(["operation": $0.key, "count": $0.value]) }
+    }
+
     /// Returns the callers with the most requests, and their numbers.
     static func most(_ callers: [String: Int]) -> [JSONValue] {
         greatest(callers).map { .facts(["caller": $0.key, "count": $0.value]) }
@@ -150,6 +154,8 @@ struct UseFacts {
                         "least": comparison.recorded.least,
                         "most": comparison.recorded.most, "unexplained": comparison.unexplained.ifAny,
                         "missing": comparison.missing, "perhaps": comparison.perhaps.ifAny,
+                        "operations": log.kind == .log
+                            ? Self.operations((log.operations[comparison.key] ?? [:]).mapValues(\.count)) : nil,
                     ])
                 } as [JSONValue],
                 "unexplained": explained.unexplained, "explainable": explained.explainable,
@@ -162,7 +168,7 @@ struct UseFacts {
                     )
                     return .facts([
                         "node": loss.node, "first": loss.first, "last": loss.last, "explainable": seals + uses,
-                        "seals": seals.ifAny,
+                        "seals": seals.ifAny, "clock": loss.kind == .clockSetBack ? true : nil,
                     ])
                 } as [JSONValue],
                 "days": reconciliation.unexplainedDays(of: place, findings).map { day in
@@ -182,8 +188,8 @@ struct UseFacts {
         day.hours.map { hour in
             .facts([
                 "uses": hour.uses, "first": hour.first, "last": hour.last,
-                "before": builder.reconciliation.nearest(to: hour.first, of: log).before,
-                "after": builder.reconciliation.nearest(to: hour.last, of: log).after,
+                "before": builder.reconciliation.nearest(to: hour.first, of: day.key, in: log).before,
+                "after": builder.reconciliation.nearest(to: hour.last, of: day.key, in: log).after,
             ])
         }
     }

@@ -83,7 +83,7 @@ enum CallerAnomaly {
     }
 
     private static func finding(
-        _ kind: Finding.Kind, of caller: String, _ hour: Int, _ uses: KeyUseTally.Hour
+        _ kind: Finding.Kind, of caller: String, _ hour: Int, _ uses: RequestsByKey
     ) -> Finding {
         var finding = Finding(kind, AuditTime(milliseconds: Int64(hour) * 3_600_000))
         (finding.caller, finding.count, finding.records) = (caller, uses.count, uses.requests.records)

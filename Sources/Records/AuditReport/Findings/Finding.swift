@@ -45,6 +45,8 @@ public struct Finding: Sendable, Equatable {
         case usesBeyondLoss = "uses_beyond_loss"
         /// An HSM token did not count uses that the record has.
         case uncountedUses = "uncounted_uses"
+        /// An HSM token counted operations that a key of this type does not do.
+        case otherOperation = "other_operation"
         /// An HSM token's log does not cover the period.
         case shortLog = "short_log"
     }
@@ -70,6 +72,8 @@ public struct Finding: Sendable, Equatable {
     /// The requests that were refused with `signing_time_outside_window` between the last use before the clock was set
     /// back and the next one.
     public var refused: Int?
+    /// Those of ``refused`` before the clock was set back.
+    var refusedBefore: Int?
     /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
     /// The time of the next audit checkpoint after an HSM token did not answer.
@@ -97,7 +101,7 @@ public struct Finding: Sendable, Equatable {
     public var payments: Int?
     var unopened = 0
     /// The records that first opened the payments that were sent again, by caller.
-    var openers: [String: RequestTally] = [:]
+    var openers: [String: RequestsByKey] = [:]
     /// The time after which payment tokens that a deactivated key opened are late.
     var superseded: AuditTime?
     /// The time until which a deactivated key still decrypts.
@@ -106,6 +110,8 @@ public struct Finding: Sendable, Equatable {
     public var callers: [String: Int] = [:]
     /// The publicKeyHashes of the payment tokens that were sent again, or of the uses of an hour, with their number.
     var keys: [String: Int] = [:]
+    /// The uses by operation.
+    var operations: [String: Int] = [:]
     /// The most uses in an hour of the preceding weeks.
     public var usual: Int?
     /// The records that show the finding.
@@ -181,7 +187,10 @@ extension ReportBuilder {
         for finding in incidents.findingsOfNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings + attributeFindings { list.add(finding) }
         let last = system.nodes.values.map(\.lastTime).max() ?? .earliest
-        for finding in reconciliation.findings(list.findings, hsmTokens, upTo: last) { list.add(finding) }
+        let algorithms = keys.compactMapValues { $0.facts?.algorithm }
+        for finding in reconciliation.findings(list.findings, hsmTokens, upTo: last, algorithms: algorithms) {
+            list.add(finding)
+        }
         return (list.findings.sorted(by: Self.order), list.omitted)
     }
 

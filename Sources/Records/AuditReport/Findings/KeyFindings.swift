@@ -54,6 +54,7 @@ struct WarnedKey: Sendable {
     let records: RecordReferences
     private(set) var opened = 0
     private(set) var lastUse: AuditTime?
+    private(set) var callers: [String: Int] = [:]
 
     init?(_ statements: [(said: HSMTokenRecords.Distinct, warnings: [JSONValue])]) {
         let warned = statements.filter { !$0.warnings.isEmpty }.sorted {
@@ -71,10 +72,37 @@ struct WarnedKey: Sendable {
         else { return }
         opened += 1
         lastUse = max(lastUse ?? entry.time, entry.time)
+        callers[entry.callerText ?? "–", default: 0] += 1
+    }
+}
+
+/// The time from which another key served a key's merchant, and the payment tokens that the key opened afterwards.
+struct Succession: Sendable {
+    let since: AuditTime
+    private(set) var opened = RequestTally()
+
+    fileprivate init(since: AuditTime) { self.since = since }
+
+    mutating func take(_ entry: AuditEntry) {
+        guard entry.time > since, entry.event == AuditEvent.Name.decrypt.rawValue,
+            entry.outcome == AuditOutcome.ok.text
+        else { return }
+        opened.take(entry)
     }
 }
 
 extension ReportBuilder {
+    /// The keys that have a successor: another key of the merchant and algorithm, which served later.
+    func collectSuccessions() -> [AuditDigest: Succession] {
+        let served = keys.values.compactMap { key in key.activation.map { (key: key, time: $0.time) } }
+        let ofMerchants = Dictionary(grouping: served) { [$0.key.merchant ?? "", $0.key.facts?.algorithm ?? ""] }
+        return served.reduce(into: [:]) { found, one in
+            let others = ofMerchants[[one.key.merchant ?? "", one.key.facts?.algorithm ?? ""]] ?? []
+            let next = others.map(\.time).filter { $0 > one.time }.min()
+            found[one.key.key] = one.key.merchant == nil ? nil : next.map { Succession(since: $0) }
+        }
+    }
+
     /// A finding for each key that an HSM token described as insecure, or otherwise than the record does.
     var attributeFindings: [Finding] {
         warnedKeys.filter { $0.value.time < period.until }.map { key, warned in
@@ -82,6 +110,7 @@ extension ReportBuilder {
             (finding.key, finding.node, finding.hsmToken) = (key, warned.records.onlyNode, warned.hsmToken)
             (finding.until, finding.count) = (warned.lastUse, warned.opened)
             (finding.warnings, finding.records) = (warned.warnings, warned.records)
+            finding.callers = warned.callers
             return finding
         }
     }

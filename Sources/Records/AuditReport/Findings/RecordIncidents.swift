@@ -38,8 +38,9 @@ struct RecordIncidents: Sendable {
         var lacksHead = false
         /// The requests since the last use that were refused because of their signing times.
         var refused = RecordReferences()
-        /// True after the clock was set back, until the next use.
+        /// True after the clock was set back, until the next use; with the number of ``refused`` before.
         var wasSetBack = false
+        var refusedBefore = 0
         /// True if the record at which the clock was set back is one of ``refused``.
         var isSetBackRefused = false
         /// The requests since the last use that were refused because an HSM token did not answer, with the last use or
@@ -56,8 +57,9 @@ struct RecordIncidents: Sendable {
     }
 
     private struct SetBack {
-        let sequence: Int
         let time: AuditTime
+        /// True if the clock was set back by more than the HSM token's clock and a host's may differ.
+        let isWide: Bool
     }
 
     private struct Copy {
@@ -84,7 +86,17 @@ struct RecordIncidents: Sendable {
     /// Takes note, in the first pass, of a record whose time is before that of the record before it.
     mutating func survey(_ entry: AuditEntry, after time: AuditTime) {
         guard entry.time.milliseconds + Self.setBackLength < time.milliseconds else { return }
-        nodes[entry.node, default: Node()].setBacks.append(SetBack(sequence: entry.sequence, time: entry.time))
+        let isWide = entry.time.milliseconds + TokenUseLog.margin < time.milliseconds
+        nodes[entry.node, default: Node()].setBacks.append(SetBack(time: entry.time, isWide: isWide))
+    }
+
+    /// Returns the first of the records that a clock that was ahead has written, if the node's last record, or an audit
+    /// checkpoint of this time after it, is among them. Their times match no use in an HSM token's log.
+    func misdated(_ node: AuditNode, _ time: AuditTime, in period: ReportPeriod) -> RecordPlace? {
+        guard let ahead = nodes[node]?.ahead, let next = nodes[node]?.setBacks.first, next.isWide, time > next.time,
+            period.contains(next.time)
+        else { return nil }
+        return RecordPlace(node, ahead.first)
     }
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
@@ -97,6 +109,7 @@ struct RecordIncidents: Sendable {
             if inPeriod {
                 findings.add(Self.setBack(entry, node, last))
                 (node.wasSetBack, node.isSetBackRefused) = (true, Self.isRefusedForTime(entry))
+                node.refusedBefore = node.refused.count
             }
             (node.ahead, node.setBacks) = (nil, node.setBacks.dropFirst())
         }
@@ -175,9 +188,9 @@ struct RecordIncidents: Sendable {
         node.outage = (RequestTally(), nil, nil)
         node.lastSign = entry.time
         if node.wasSetBack {
-            let (refused, isSetBackRefused) = (node.refused, node.isSetBackRefused)
+            let (refused, isSetBackRefused, before) = (node.refused, node.isSetBackRefused, node.refusedBefore)
             findings.update(.clockSetBack, of: entry.node) { finding in
-                (finding.refused, finding.nextUse) = (refused.count, entry.time)
+                (finding.refused, finding.refusedBefore, finding.nextUse) = (refused.count, before, entry.time)
                 if isSetBackRefused { finding.records = refused } else { finding.records.add(refused) }
             }
         }

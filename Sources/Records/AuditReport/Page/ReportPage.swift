@@ -62,7 +62,7 @@ public struct ReportPage {
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
         let hsmTokens = HSMTokenFacts(builder: builder)
         return .facts([
-            "format": 3, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
+            "format": 4, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
             "version": version,
             "verifier": verifier.map { verifier in
                 JSONValue.facts([
@@ -99,7 +99,7 @@ public struct ReportPage {
             "reasons": use.reasons(figures), "refusals": use.refusals, "replays": use.replays,
             "tokenUses": use.tokenUses,
             "rules": people.rules, "people": people.people(figures),
-            "endsOfApprovals": people.endsOfApprovals, "approvals": people.approvals,
+            "decisions": people.decisions, "endsOfApprovals": people.endsOfApprovals, "approvals": people.approvals,
             "acts": people.acts, "readings": people.readings(figures), "exports": people.exports,
             "settings": systemFacts.settings, "figures": figures.all,
         ])

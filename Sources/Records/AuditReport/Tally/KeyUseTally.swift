@@ -28,6 +28,21 @@ struct RequestTally: Sendable, Equatable {
     }
 }
 
+/// Requests, with their number by key.
+struct RequestsByKey: Sendable, Equatable {
+    private(set) var requests = RequestTally()
+    private(set) var keys: [String: Int] = [:]
+
+    var count: Int { requests.count }
+
+    mutating func take(_ place: RecordPlace, at time: AuditTime, _ key: AuditDigest?) {
+        requests.take(place, at: time)
+        if let key { keys[key.base64, default: 0] += 1 }
+    }
+
+    mutating func take(_ entry: AuditEntry) { take(RecordPlace(entry), at: entry.time, entry.publicKeyHash) }
+}
+
 /// The uses of the keys, by caller and time: requests for payment data and signatures for merchant sessions.
 struct KeyUseTally: Sendable {
     /// A key and a caller. The key is nil if the request did not identify one; the caller is nil if no rule matched.
@@ -51,21 +66,13 @@ struct KeyUseTally: Sendable {
         var uses: Int { released.count + repeated.count + signed.count }
     }
 
-    /// The uses of a caller in one hour, and their number by key.
-    struct Hour: Sendable {
-        fileprivate(set) var requests = RequestTally()
-        fileprivate(set) var keys: [String: Int] = [:]
-
-        var count: Int { requests.count }
-    }
-
     private(set) var uses: [Pair: Use] = [:]
     /// The number of releases, repeats and signatures by key and day. Days are counted from 1970-01-01.
     /// ``daysOfCallers`` has these numbers by caller instead of by key.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     /// The releases, repeats and signatures by caller and hour. Hours are counted from 1970-01-01.
-    private(set) var hoursOfCallers: [String: [Int: Hour]] = [:]
+    private(set) var hoursOfCallers: [String: [Int: RequestsByKey]] = [:]
     /// The number of uses and refusals beyond ``maximumPairs`` pairs, which are counted in a pair without key and caller.
     private(set) var furtherUses = 0
 
@@ -93,10 +100,7 @@ struct KeyUseTally: Sendable {
             if daysOfCallers.count < Self.maximumCharted || daysOfCallers[caller] != nil {
                 daysOfCallers[caller, default: [:]][day, default: 0] += 1
                 let hour = Self.index(entry.time, 3_600_000)
-                hoursOfCallers[caller, default: [:]][hour, default: Hour()].requests.take(entry)
-                if let key = entry.publicKeyHash {
-                    hoursOfCallers[caller]?[hour]?.keys[key.base64, default: 0] += 1
-                }
+                hoursOfCallers[caller, default: [:]][hour, default: RequestsByKey()].take(entry)
             } else {
                 isCharted = false
             }

@@ -50,10 +50,9 @@ struct RefusalsByCaller: Sendable {
     }
 
     fileprivate struct Replays {
-        var requests = RequestTally()
+        var requests = RequestsByKey()
         /// The payments that were sent, at most ``maximumPayments``.
         var payments: Set<AuditDigest> = []
-        var keys: [String: Int] = [:]
         /// The first replays, fewer than ``replaysOfDay``.
         var first: [(time: AuditTime, place: RecordPlace, key: AuditDigest?, payment: AuditDigest?)] = []
 
@@ -62,7 +61,6 @@ struct RefusalsByCaller: Sendable {
             if first.count < RefusalsByCaller.replaysOfDay {
                 first.append((entry.time, RecordPlace(entry), entry.publicKeyHash, entry.transactionId))
             }
-            if let key = entry.publicKeyHash { keys[key.base64, default: 0] += 1 }
             if let payment = entry.transactionId, payments.count < RefusalsByCaller.maximumPayments {
                 payments.insert(payment)
             }
@@ -84,6 +82,7 @@ struct RefusalsByCaller: Sendable {
         let time: AuditTime
         let place: RecordPlace
         let caller: String
+        let key: AuditDigest?
     }
 
     /// The payments that were sent again, which the first pass has collected, at most ``maximumReplayed``, and their first
@@ -119,7 +118,8 @@ struct RefusalsByCaller: Sendable {
         guard entry.event == AuditEvent.Name.decrypt.rawValue, entry.outcome == AuditOutcome.ok.text,
             let payment = entry.transactionId, replayedPayments.contains(payment)
         else { return }
-        let found = Opening(time: entry.time, place: RecordPlace(entry), caller: entry.callerText ?? "–")
+        let found = Opening(
+            time: entry.time, place: RecordPlace(entry), caller: entry.callerText ?? "–", key: entry.publicKeyHash)
         if let known = openings[payment], (known.time, known.place) <= (found.time, found.place) { return }
         openings[payment] = found
     }
@@ -191,12 +191,12 @@ struct RefusalsByCaller: Sendable {
 
     /// Returns the finding of a day's replays, with the callers that had opened the payments first.
     private func burst(_ replays: Replays, of caller: String) -> Finding {
-        var finding = Finding(.replays, replays.requests, of: caller)
-        finding.keys = replays.keys
+        var finding = Finding(.replays, replays.requests.requests, of: caller)
+        finding.keys = replays.requests.keys
         guard replays.payments.count < Self.maximumPayments else { return finding }
         let opened = replays.payments.compactMap { openings[$0] }.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
         for opening in opened {
-            finding.openers[opening.caller, default: RequestTally()].take(opening.place, at: opening.time)
+            finding.openers[opening.caller, default: RequestsByKey()].take(opening.place, at: opening.time, opening.key)
         }
         (finding.payments, finding.unopened) = (replays.payments.count.ifAny, replays.payments.count - opened.count)
         return finding

@@ -23,8 +23,12 @@ public struct Reconciliation: Sendable {
     private(set) var recorded: [[AuditDigest: Recorded]]
     /// The comparisons of all keys in a log or in the records that it covers, those with the greatest differences first.
     private(set) var comparisons: [[Comparison]]
-    /// The records nearest to uses without a record, which the third pass finds, for each log.
-    private var nearest: [NearestRecords]
+    /// The records nearest to uses without a record, which the third pass finds, for each log: those of the same key. For
+    /// audit keys, which no record of a use names, all records are under nil.
+    private var nearest: [[AuditDigest?: NearestRecords]]
+    /// The uses and the seals in records whose times a wrong clock has set, for each log, by the first of these records. No
+    /// time matches them.
+    private var misdated: [[RecordPlace: (uses: Int, seals: Int)]]
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
@@ -33,7 +37,8 @@ public struct Reconciliation: Sendable {
         outside = logs.map { _ in 0 }
         recorded = Array(repeating: [:], count: logs.count)
         comparisons = logs.map { _ in [] }
-        nearest = logs.map { _ in NearestRecords([]) }
+        nearest = logs.map { _ in [:] }
+        misdated = logs.map { _ in [:] }
     }
 
     /// The uses of one key, as the HSM token counted them and as the record shows them.
@@ -79,16 +84,20 @@ public struct Reconciliation: Sendable {
             }
         }
         nearest = logs.indices.map { log in
-            NearestRecords(unexplainedDays(of: log, findings).flatMap { $0.hours.flatMap { [$0.first, $0.last] } })
+            Dictionary(grouping: unexplainedDays(of: log, findings)) { auditKeys[$0.key] == nil ? $0.key : nil }
+                .mapValues { days in NearestRecords(days.flatMap { $0.hours.flatMap { [$0.first, $0.last] } }) }
+                .filter { !$0.value.isEmpty }
         }
         return nearest.contains { !$0.isEmpty }
     }
 
     /// Reads a record in the third pass.
-    mutating func search(_ record: RecordMoment) {
-        for log in logs.indices
-        where !nearest[log].isEmpty && (logs[log].node ?? record.place.node) == record.place.node {
-            nearest[log].take(record)
+    ///
+    /// - Parameter key: the key that the record is about, if any.
+    mutating func search(_ record: RecordMoment, of key: AuditDigest?) {
+        for log in logs.indices where (logs[log].node ?? record.place.node) == record.place.node {
+            nearest[log][.none]?.take(record)
+            if let key { nearest[log][.some(key)]?.take(record) }
         }
     }
 
@@ -139,18 +148,32 @@ public struct Reconciliation: Sendable {
         }.sorted { ($0.day, $0.key.base64) < ($1.day, $1.key.base64) }
     }
 
-    func nearest(to time: AuditTime, of log: Int) -> (before: RecordMoment?, after: RecordMoment?) {
-        (nearest[log].before(time), nearest[log].after(time))
+    /// Returns the records nearest to the time of a use without a record.
+    func nearest(
+        to time: AuditTime, of key: AuditDigest, in log: Int
+    ) -> (before: RecordMoment?, after: RecordMoment?) {
+        let records = nearest[log][auditKeys[key] == nil ? key : nil]
+        return (records?.before(time), records?.after(time))
     }
 
-    /// Returns those of the findings `records_lost` whose records may explain uses of a log.
+    /// Returns those of the findings `records_lost` and `clock_set_back` whose records, which are lost or have wrong times,
+    /// may explain uses of a log.
     func losses(_ findings: [Finding], of log: Int) -> [Finding] {
-        findings.filter { $0.kind == .recordsLost && (logs[log].node ?? $0.node) == $0.node }
+        findings.filter { finding in
+            (finding.kind == .recordsLost || misdated(by: finding, of: log) != nil)
+                && (logs[log].node ?? finding.node) == finding.node
+        }
     }
 
-    /// Returns true if a lost record may explain a use of this time.
+    private func misdated(by finding: Finding, of log: Int) -> (uses: Int, seals: Int)? {
+        guard finding.kind == .clockSetBack, let node = finding.node, let first = finding.first else { return nil }
+        return misdated[log][RecordPlace(node, first)]
+    }
+
+    /// Returns true if a lost or misdated record may explain a use of this time.
     private static func isWithin(_ loss: Finding, _ time: AuditTime) -> Bool {
-        loss.since.map { $0.milliseconds - UseMatching.earliest <= time.milliseconds } ?? true
+        let since = loss.kind == .clockSetBack ? loss.before : loss.since
+        return since.map { $0.milliseconds - UseMatching.earliest <= time.milliseconds } ?? true
             && loss.until.map { time.milliseconds <= $0.milliseconds + UseMatching.latest } ?? true
     }
 
@@ -189,15 +212,20 @@ public struct Reconciliation: Sendable {
         return found
     }
 
-    /// Returns the number of uses, or of seals, that the records of a loss explain at most. A lost record is of at most one
-    /// use. Of the lost audit checkpoints, each sealed at least one lost record.
+    /// Returns the number of uses, or of seals, that the records of a loss explain at most.
     func explainable(by loss: Finding, of log: Int, areSeals: Bool) -> Int {
-        min(loss.count ?? 0, within(loss, of: log, areSeals: areSeals).reduce(0) { $0 + $1.times.count })
+        uses(during: loss, of: log, areSeals: areSeals) - beyond(loss, of: log, areSeals: areSeals)
     }
 
-    /// Returns the number of uses, or of seals, in the time of a loss beyond those that it explains.
+    /// Returns the number of uses, or of seals, in the time of a loss beyond those that it explains. A lost record is of at
+    /// most one use. Of the lost audit checkpoints, each sealed at least one lost record.
     private func beyond(_ loss: Finding, of log: Int, areSeals: Bool) -> Int {
-        max(0, within(loss, of: log, areSeals: areSeals).reduce(0) { $0 + $1.times.count } - (loss.count ?? 0))
+        let misdated = misdated(by: loss, of: log).map { areSeals ? $0.seals : $0.uses }
+        return max(0, uses(during: loss, of: log, areSeals: areSeals) - (misdated ?? loss.count ?? 0))
+    }
+
+    private func uses(during loss: Finding, of log: Int, areSeals: Bool) -> Int {
+        within(loss, of: log, areSeals: areSeals).reduce(0) { $0 + $1.times.count }
     }
 
     /// Returns the uses, or the seals, in no record that are in the time of a loss.
@@ -224,7 +252,9 @@ public struct Reconciliation: Sendable {
     }
 
     /// Returns the findings that a log lacks uses that the record has, by key, and that it does not cover the period.
-    private func shortcomings(of log: Int, upTo last: AuditTime) -> [Finding] {
+    private func shortcomings(
+        of log: Int, upTo last: AuditTime, algorithms: [AuditDigest: String]
+    ) -> [Finding] {
         func finding(_ kind: Finding.Kind, _ since: AuditTime, _ until: AuditTime, _ count: Int) -> Finding {
             var finding = Finding(kind, since)
             (finding.since, finding.until, finding.count) = (since, until, count)
@@ -234,13 +264,30 @@ public struct Reconciliation: Sendable {
         let (since, until) = (logs[log].since, logs[log].until)
         let end = min(period.until, last).milliseconds
         let isShort = since > period.since || until.milliseconds + Self.uncovered < end || outside[log] > 0
-        return comparisons[log].filter { $0.missing > 0 }.map { comparison in
+        let lacking = comparisons[log].filter { $0.missing > 0 }.map { comparison in
             let times = comparison.missingTimes
             var lacking = finding(.uncountedUses, times.first ?? since, times.last ?? until, comparison.missing)
             lacking.key = comparison.key
             return lacking
-        } + (isShort ? [finding(.shortLog, since, until, outside[log])] : [])
+        }
+        let others = logs[log].operations.compactMap { key, operations -> Finding? in
+            let known = auditKeys[key] == nil ? Self.operations[algorithms[key] ?? ""] ?? Self.anyOperation : ["sign"]
+            let others = operations.filter { !known.contains($0.key) }
+            guard let first = others.values.map(\.first).min(), let last = others.values.map(\.last).max() else {
+                return nil
+            }
+            var other = finding(.otherOperation, first, last, others.values.reduce(0) { $0 + $1.count })
+            (other.key, other.operations) = (key, others.mapValues(\.count))
+            return other
+        }
+        return lacking + others + (isShort ? [finding(.shortLog, since, until, outside[log])] : [])
     }
+
+    /// The operations that a private key of an algorithm can do.
+    private static let operations: [String: Set<String>] = [
+        "EC": ["derive", "sign"], "RSA": ["decrypt", "unwrap", "sign"],
+    ]
+    private static let anyOperation = Set(RecordedKeyAttributes.Use.allCases.map(\.rawValue))
 
     /// The milliseconds by which a log may end before the period's last record, if no record of a use is in that time.
     private static let uncovered: Int64 = 3_600_000
@@ -249,8 +296,12 @@ public struct Reconciliation: Sendable {
     /// explains fewer uses than are in its time, for each log of another HSM token than the record's, and for each log that
     /// lacks recorded uses or a part of the period.
     ///
-    /// - Parameter last: the time of the export's last record.
-    func findings(_ findings: [Finding], _ hsmTokens: HSMTokenRecords, upTo last: AuditTime) -> [Finding] {
+    /// - Parameters:
+    ///   - last: the time of the export's last record.
+    ///   - algorithms: the keys' algorithms by the record, `EC` or `RSA`.
+    func findings(
+        _ findings: [Finding], _ hsmTokens: HSMTokenRecords, upTo last: AuditTime, algorithms: [AuditDigest: String]
+    ) -> [Finding] {
         logs.indices.flatMap { log -> [Finding] in
             let isOther = hsmTokens.hasOtherSerial(logs[log])
             var other = Finding(.otherSerial, logs[log].since)
@@ -266,7 +317,7 @@ public struct Reconciliation: Sendable {
             }
             let found =
                 days + losses(findings, of: log).compactMap { findingBeyond($0, of: log) }
-                + shortcomings(of: log, upTo: last)
+                + shortcomings(of: log, upTo: last, algorithms: algorithms)
             return (isOther ? [other] : [])
                 + found.map { finding in
                     var finding = finding
@@ -287,22 +338,30 @@ public struct Reconciliation: Sendable {
         return times.filter { first < $0.milliseconds && $0.milliseconds < last }.sorted()
     }
 
-    mutating func take(_ entry: AuditEntry) {
+    /// - Parameter misdated: the first of the records with wrong times, if this is one of them.
+    mutating func take(_ entry: AuditEntry, misdated: RecordPlace?) {
         guard let key = entry.publicKeyHash, let (least, most) = Self.uses(of: entry) else { return }
-        add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
+        add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time, misdated)
     }
 
     /// Counts a checkpoint as one use of the audit key that signed it. The keyId serves as the publicKeyHash, since
     /// both are the same hash of a public key.
-    mutating func take(_ checkpoint: Checkpoint) {
+    mutating func take(_ checkpoint: Checkpoint, misdated: RecordPlace?) {
         auditKeys[checkpoint.keyId] = checkpoint.node
-        add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time)
+        add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time, misdated)
     }
 
     private mutating func add(
-        _ key: AuditDigest, _ least: Int, _ most: Int, node: AuditNode, token: String?, at time: AuditTime
+        _ key: AuditDigest, _ least: Int, _ most: Int, node: AuditNode, token: String?, at time: AuditTime,
+        _ misdated: RecordPlace?
     ) {
         for log in logs.indices where logs[log].isOf(node, token: token) {
+            if let misdated {
+                let isSeal = auditKeys[key] != nil
+                self.misdated[log][misdated, default: (0, 0)].uses += isSeal ? 0 : most
+                self.misdated[log][misdated, default: (0, 0)].seals += isSeal ? most : 0
+                continue
+            }
             guard let isSure = logs[log].covers(time) else {
                 if least > 0, period.contains(time) { outside[log] += 1 }
                 continue

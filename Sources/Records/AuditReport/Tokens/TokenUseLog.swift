@@ -42,10 +42,20 @@ public struct TokenUseLog: Sendable, Equatable {
     /// The number of uses by key. If ``kind`` is `log`, `times` has their times, in order after ``finish()``.
     public private(set) var uses: [AuditDigest: Int] = [:]
     private(set) var times: [AuditDigest: [AuditTime]] = [:]
+    /// The uses of each key by operation. Those beyond ``maximumOperations`` operations of a key are under `other`.
+    private(set) var operations: [AuditDigest: [String: Operation]] = [:]
     private var lines = 0
     private var isEnded = false
 
+    /// The uses of a key with one operation: their number, and the first and the last time.
+    struct Operation: Sendable, Equatable {
+        var count = 0
+        var first: AuditTime
+        var last: AuditTime
+    }
+
     static let (maximumKeys, longestLine) = (100_000, 4_096)
+    private static let maximumOperations = 16
     private static let maximumUses = 1 << 53
 
     /// - Parameter header: the first line, without its line feed.
@@ -104,13 +114,22 @@ public struct TokenUseLog: Sendable, Equatable {
         case .log:
             guard let time = object["time"]?.stringValue.flatMap(AuditTime.init(rfc3339:)), time >= since, time < until
             else { throw .member("time", line: number) }
-            guard let operation = object["operation"]?.stringValue, (1...64).contains(operation.utf8.count) else {
-                throw .member("operation", line: number)
-            }
+            guard let operation = object["operation"]?.stringValue, (1...64).contains(operation.utf8.count),
+                operation.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+            else { throw .member("operation", line: number) }
             try Self.requireOnly(["time", "publicKeyHash", "operation"], object, line: number)
             uses[key, default: 0] += 1
             times[key, default: []].append(time)
+            count(operation, of: key, at: time)
         }
+    }
+
+    private mutating func count(_ operation: String, of key: AuditDigest, at time: AuditTime) {
+        let known = operations[key] ?? [:]
+        let name = known[operation] != nil || known.count < Self.maximumOperations ? operation : "other"
+        var uses = known[name] ?? Operation(first: time, last: time)
+        (uses.count, uses.first, uses.last) = (uses.count + 1, min(uses.first, time), max(uses.last, time))
+        operations[key, default: [:]][name] = uses
     }
 
     /// - Throws: `unended` if the last line is missing, so that the output was truncated.
