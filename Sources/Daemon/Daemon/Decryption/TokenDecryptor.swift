@@ -8,15 +8,15 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import ServerProgram
-import StrictJSON
 import WorkerProtocol
 import WorkerSupervision
 
 /// Verifies and decrypts payment tokens. Decryption and verification follow the steps of Apple's "Payment token format
-/// reference" from top to bottom, and stop at the first failure. Verification ends after step 1.
+/// reference" from top to bottom, and stop at the first failure. Verification ends after step 1. A ``WalletPayment`` has
+/// what only one wallet's payment tokens have.
 ///
-/// The order is part of the public contract, and security depends on it. The HSM receives only what Apple signed. A claim
-/// is made only for a payment that was decrypted and compared. Only a claimed payment leaves the daemon.
+/// The order is part of the public contract, and security depends on it. The HSM receives only what the wallet's company
+/// signed. A claim is made only for a payment that was decrypted and compared. Only a claimed payment leaves the daemon.
 struct TokenDecryptor: Sendable {
     let policies: CurrentPolicies
     let keys: KeyIndex
@@ -32,7 +32,7 @@ struct TokenDecryptor: Sendable {
 
     private var clock: WallClock { ledgerClock.clock }
 
-    /// Verifies, decrypts and claims a payment token.
+    /// Verifies, decrypts and claims a payment token of Apple Pay.
     /// - Parameters:
     ///   - draft: collects the facts for the audit record as they become known.
     ///   - origin: the request's connection. If the peer closes the connection before the HSM call begins, that call is
@@ -43,9 +43,23 @@ struct TokenDecryptor: Sendable {
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
         turn: LoopTurn? = nil
     ) async throws(Refusal) -> ReleasedPayment {
+        let (policies, now) = (policies.current, clock.now())
+        // Step 1: verify Apple's signature, its certificate chain, and its signing time.
+        let payment = try await ApplePayment(request, for: caller, trust: policies.trust, draft: draft)
+        turn?.end()
+        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
+        let released = try await release(payment, for: caller, window, at: now, draft: draft, from: origin)
+        return payment.answer(released)
+    }
+
+    /// Carries out the steps after the verification of the signature, and counts a refusal.
+    private func release(
+        _ payment: some WalletPayment, for caller: Caller, _ window: SigningTimeWindow, at now: Date, draft: AuditDraft,
+        from origin: RequestOrigin?
+    ) async throws(Refusal) -> Released {
         var key: KeyEntry?
         do throws(Refusal) {
-            return try await decrypt(request, for: caller, draft: draft, from: origin, turn: turn, with: &key)
+            return try await release(payment, for: caller, window, at: now, draft: draft, from: origin, with: &key)
         } catch {
             if let hash = key?.publicKeyHash {
                 instruments.count(error, of: hash)
@@ -55,54 +69,30 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: receives the key once Apple's signature has been verified and the caller is known to be
-    ///   allowed to use the key. The parameter keeps its value if a later step throws.
-    private func decrypt(
-        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
-        with usedKey: inout KeyEntry?
-    ) async throws(Refusal) -> ReleasedPayment {
-        let policies = policies.current
-        let now = clock.now()
-
-        let expected = try request.expected.map(ExpectedDetails.init) ?? .nothing
-        let missing = expected.missing(of: caller.requireExpected)
-        guard missing.isEmpty else { throw DecryptRequest.lacksExpected(missing) }
-
-        // Step 1: verify Apple's signature, its certificate chain, and its signing time.
-        let paymentToken = try PaymentToken(json: request.token)
-        draft.setSubject(paymentToken)
-        let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
-        turn?.end()
-        var release = try Release(of: paymentToken, for: caller, request, at: now)
-        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
-        release.signedAt = evidence.signingTime
-        let repeatability = try await checkWindow(window, signingTime: evidence.signingTime, release: release)
+    /// - Parameter usedKey: receives the key once the caller is known to be allowed to use it. The parameter keeps its
+    ///   value if a later step throws.
+    private func release(
+        _ payment: some WalletPayment, for caller: Caller, _ window: SigningTimeWindow, at now: Date, draft: AuditDraft,
+        from origin: RequestOrigin?, with usedKey: inout KeyEntry?
+    ) async throws(Refusal) -> Released {
+        var release = try payment.release(for: caller, at: now)
+        let repeatability = try await checkWindow(window, signingTime: payment.signingTime, release: release)
         release.allowsFirstRelease = repeatability == nil
 
         // Step 2: find the merchant key that the payment token names.
-        var known = keys.entry(paymentToken.publicKeyHash)
+        var known = payment.key(in: keys)
         if known?.condition == .missing || commit.gate.position == .waiting {
-            await opening.pass(for: paymentToken.publicKeyHash, in: keys, commit.gate)
-            known = keys.entry(paymentToken.publicKeyHash)
+            await opening.pass { [keys, gate = commit.gate] in
+                payment.key(in: keys)?.condition != .missing && gate.position != .waiting
+            }
+            known = payment.key(in: keys)
         }
-        guard let key = known else {
-            throw Refusal(
-                .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",
-                details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
-        }
+        guard let key = known else { throw payment.unknownKey }
         let merchant = key.merchantIdentifier
         draft.setSubject(merchant: merchant)
-        guard caller.allows(merchant: merchant) else {
-            throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
-        }
-        guard request.merchants?.contains(where: { MerchantPattern($0).matches(merchant) }) ?? true else {
-            throw Refusal(
-                .forbidden, "The payment token's merchant is not among the merchants that the request names.",
-                details: DecryptRequest.merchantsDetails)
-        }
+        try payment.requirePermission(of: caller, for: merchant)
         usedKey = key
-        try expected.checkMerchant(merchant)
-        try expected.checkApplicationData(paymentToken)
+        try payment.checkBeforeDecryption(merchant: merchant)
         let keyTime =
             key.state == .deactivated ? try await refusing(ledger: await ledgerClock.compare()).confirmed : now
         try requireDecrypting(of: key, at: keyTime)
@@ -110,21 +100,18 @@ struct TokenDecryptor: Sendable {
         if repeatability == .byOther { throw Self.releasedByOther }
         // This check precedes the HSM call. Otherwise a caller that repeats without end would take the HSM's time from
         // other callers.
-        if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
-            throw Self.repeatedTooOften
-        }
+        if repeatability == .tooOften || ledger.isUsedUp(release.transactionId) { throw Self.repeatedTooOften }
 
         guard origin?.hasLeft != true else { throw .peerHasLeft }
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: restore the symmetric key in the HSM, and decrypt the payment data.
-        let opened = try await open(paymentToken, with: key, for: caller, draft: draft, from: origin)
+        let opened = try await open(
+            try payment.decryption(with: key), with: key, for: caller, draft: draft, from: origin)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
-            let payload = try PaymentPayload(plaintext: opened.plaintext)
             // Step 6 comes before step 5: no claim is made for a payment that the caller does not expect.
-            try expected.checkCurrency(payload)
-            try expected.checkAmount(payload)
+            try payment.check(plaintext: opened.plaintext)
         } catch {
             await countIfRepeat(release)
             throw error
@@ -132,38 +119,21 @@ struct TokenDecryptor: Sendable {
 
         // Step 5: claim the transaction, so that the payment is released only once.
         let claimed = try await claim(release, by: caller, draft: draft)
-        keys.countUse(paymentToken.publicKeyHash, at: now)
-        instruments.keyUses.increment([paymentToken.publicKeyHash.hex])
+        keys.countUse(key.publicKeyHash, at: now)
+        instruments.keyUses.increment([key.publicKeyHash.hex])
 
         // Step 7: return the payment, which the caller may now process.
-        return ReleasedPayment(
-            transactionIdentifier: paymentToken.transactionIdentifier, merchantIdentifier: merchant,
-            publicKeyHash: paymentToken.publicKeyHash, version: paymentToken.version, signingTime: evidence.signingTime,
-            protection: opened.tier, checked: expected.checkedMembers, isRepeat: claimed.isRepeat,
-            paymentData: opened.plaintext, audit: claimed.audit)
+        return Released(key: key, opened: opened, isRepeat: claimed.isRepeat, audit: claimed.audit)
     }
 
-    /// Verifies Apple's signature, its certificate chain and its signing time (step 1 of Apple's reference). No key is
-    /// used, and no claim is made.
-    ///
-    /// - Parameter moment: the time at which the signing-time window is evaluated; nil for the current time.
-    func verify(
-        _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
-    ) async throws(Refusal) -> VerifiedPaymentToken {
-        let policies = policies.current
-        let paymentToken = try PaymentToken(json: json)
-        draft.setSubject(paymentToken)
-        let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
-        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
-        try window.check(signingTime: evidence.signingTime, now: moment ?? clock.now())
-        return VerifiedPaymentToken(paymentToken: paymentToken, signingTime: evidence.signingTime, chain: chain)
-    }
-
-    private static func verify(
-        _ paymentToken: PaymentToken, trust: TrustPolicy
-    ) async throws(Refusal) -> (SignatureEvidence, VerifiedChain) {
-        let evidence = try SignatureEvidence(of: paymentToken)
-        return (evidence, try await trust.evaluate(evidence))
+    /// A payment that was decrypted, compared and claimed. Its plaintext leaves the daemon in the answer alone.
+    struct Released: Sendable {
+        let key: KeyEntry
+        let opened: OpenedTransaction
+        /// True if the same caller received the payment before.
+        let isRepeat: Bool
+        /// The reference of the release's audit record.
+        let audit: AuditReference?
     }
 
     /// Refuses a payment token outside the signing-time window, unless its release may be a repeat. The contract
@@ -231,27 +201,8 @@ struct TokenDecryptor: Sendable {
     }
 
     private func open(
-        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller, draft: AuditDraft,
-        from origin: RequestOrigin?
+        _ decryption: Decryption, with key: KeyEntry, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?
     ) async throws(Refusal) -> OpenedTransaction {
-        let scheme: RestorationScheme
-        let otherInfo: [UInt8]
-        switch (paymentToken.version, key.algorithm) {
-        case (.ecV1, .ec):
-            scheme = .ecV1
-            otherInfo = OtherInfo.ecV1(merchantIdentifier: key.merchantIdentifier)
-        case (.rsaV1, .rsa):
-            scheme = .rsaV1
-            otherInfo = []
-        default:
-            // The payment token's version does not match the key's algorithm, so Apple did not encrypt the payment
-            // token to this key.
-            throw .decryptionFailed
-        }
-        let decryption = Decryption(
-            publicKeyHash: paymentToken.publicKeyHash.bytes, scheme: scheme,
-            keyMaterial: try paymentToken.restorationInput(),
-            otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
         draft.mayHaveReachedHSM(true)
         do {
             let opened = try await hsm.decrypt(

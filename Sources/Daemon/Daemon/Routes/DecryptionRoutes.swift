@@ -1,11 +1,9 @@
 import AuditChain
-import Crypto
 import DaemonAPI
 import Encodings
 import Foundation
 import GooglePayToken
 import KeyTypes
-import Ledger
 import PaymentToken
 import Refusals
 import ServerProgram
@@ -137,36 +135,4 @@ struct VerifiedPaymentToken: Sendable {
     let paymentToken: PaymentToken
     let signingTime: Date
     let chain: VerifiedChain
-}
-
-extension Release {
-    /// Creates the release that a request asks for, from what is known before the payment token is decrypted.
-    init(of paymentToken: PaymentToken, for caller: Caller, _ request: DecryptRequest, at moment: Date) throws(Refusal)
-    {
-        self.init(
-            transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
-            caller: caller.name,
-            referenceDigest: request.reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
-            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), named: try NamedAttempt(of: request),
-            at: moment)
-    }
-}
-
-extension NamedAttempt {
-    /// Creates the attempt of a request; nil if the request has no `attempt`.
-    fileprivate init?(of request: DecryptRequest) throws(Refusal) {
-        guard let attempt = request.attempt else { return nil }
-        self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
-    }
-}
-
-extension AttemptName {
-    fileprivate init(of text: String) throws(Refusal) {
-        guard let name = AttemptName(hex: text) else {
-            // The request's parser has already refused any name that is not 16 hexadecimal digits. If the name were
-            // ignored here instead, the release could be repeated after any attempt.
-            throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
-        }
-        self = name
-    }
 }
