@@ -189,8 +189,8 @@ package final class HSMToken: Sendable {
             guard error.kind == .keyNotFound else { throw error }
         }
         let new = try await listKeys().filter { key in
-            key.label == merchantIdentifier && key.algorithm == algorithm && key.use == use && key.certificates.isEmpty
-                && key.inconsistency == nil && !known.contains(key.identifier)
+            key.label == merchantIdentifier && key.algorithm == algorithm && key.use == use.inHSMToken
+                && key.certificates.isEmpty && key.inconsistency == nil && !known.contains(key.identifier)
         }
         guard let key = new.first else { throw interruption }
         guard new.count == 1 else {
@@ -205,7 +205,7 @@ package final class HSMToken: Sendable {
     private func generated(_ generation: KeyGeneration) async throws(WorkerFailure) -> KeyDescription {
         try await call(.generateKey(generation)) { answer -> KeyDescription? in
             guard case .generatedKey(let key) = answer, key.label == generation.merchantIdentifier,
-                key.algorithm == generation.algorithm, key.use == generation.use
+                key.algorithm == generation.algorithm, key.use == generation.use.inHSMToken
             else { return nil }
             return key
         }

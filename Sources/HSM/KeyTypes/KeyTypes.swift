@@ -37,6 +37,35 @@ public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
     /// A team's key for Apple's App Store Connect API, which signs JSON Web Tokens. EC only. Apple makes it, so it can
     /// be imported but not generated, and it has no certificate.
     case service = 3
+    /// A Google Pay key, which restores the symmetric keys of Google Pay's messages. EC only. The merchant registers its
+    /// public key with Google, so it has no certificate.
+    case googlePay = 4
+}
+
+extension KeyUse {
+    /// True if keys of this use restore the symmetric keys of payment tokens. No other key decrypts.
+    public var restores: Bool { self == .processing || self == .googlePay }
+
+    /// True if Apple certifies keys of this use.
+    public var hasCertificate: Bool { self == .processing || self == .identity }
+
+    /// The use that a key's attributes in an HSM token show. The keys of both wallets have the same rights there; only
+    /// the ledger knows which wallet a key serves.
+    public var inHSMToken: KeyUse { self == .googlePay ? .processing : self }
+}
+
+/// A wallet whose payment tokens the daemon opens. The raw values are the names in the configuration and the record.
+public enum Wallet: String, Sendable, Equatable, CaseIterable {
+    case applePay = "apple-pay"
+    case googlePay = "google-pay"
+
+    /// The use of the keys that open this wallet's payment tokens. A key serves one wallet for ever.
+    public var keyUse: KeyUse {
+        switch self {
+        case .applePay: .processing
+        case .googlePay: .googlePay
+        }
+    }
 }
 
 /// A class of HSM tokens, by the data that leave the HSM token when a payment token is decrypted. In tiers A and B only

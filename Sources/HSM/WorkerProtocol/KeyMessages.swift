@@ -10,7 +10,7 @@ public struct KeyDescription: Sendable, Equatable, Message {
     public var label: String = ""
     public var algorithm: KeyAlgorithm = .ec
     /// The use that the private key's attributes permit. A key that can only sign is `identity` if it is RSA, and
-    /// `service` if it is EC.
+    /// `service` if it is EC. A key of either wallet is `processing`.
     public var use: KeyUse = .processing
     /// SubjectPublicKeyInfo in DER, built from the HSM token's public key; empty if there is none.
     public var subjectPublicKeyInfo: [UInt8] = []
@@ -55,11 +55,12 @@ public struct KeyDescription: Sendable, Equatable, Message {
 public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier, or a service key's key id.
     public var merchantIdentifier: String = ""
-    /// The use, from the certificate's kind, or `service`.
+    /// The use, from the certificate's kind, or `service` or `googlePay`.
     public var use: KeyUse = .processing
-    /// The certificate in DER. Its public key must be the private key's. Empty for a service key.
+    /// The certificate in DER. Its public key must be the private key's. Empty for a service key and for a Google Pay
+    /// key.
     public var certificate: [UInt8] = []
-    /// A service key's SubjectPublicKeyInfo in DER; empty for a key with a certificate.
+    /// The SubjectPublicKeyInfo in DER of a key without a certificate; empty for a key with one.
     public var publicKey: [UInt8] = []
     /// The encapsulated key of HPKE (RFC 9180), 65 bytes, for the recipient ``HSMTokenDescription/importKey``. HPKE is
     /// used in base mode with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256 and AES-256-GCM.
@@ -160,17 +161,24 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     /// ``unfinishedIdentifier`` directly. Earlier versions, which had no identity keys, wrote the same form, so a pair
     /// that they left unfinished is a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
+    private static let unfinishedGooglePayIdentifier = unfinishedIdentifier + Array("google-pay ".utf8)
 
     /// Returns the unfinished CKA_ID of a new pair: the beginning for its use, followed by random bytes.
     public static func makeUnfinishedIdentifier(for use: KeyUse) -> [UInt8] {
-        let beginning = use == .identity ? unfinishedIdentityIdentifier : unfinishedIdentifier
+        let beginning =
+            switch use {
+            case .identity: unfinishedIdentityIdentifier
+            case .googlePay: unfinishedGooglePayIdentifier
+            case .processing, .service: unfinishedIdentifier
+            }
         return beginning + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
     }
 
     /// The use of an unfinished pair, from its CKA_ID; nil if the CKA_ID is not that of an unfinished pair.
     public static func use(ofUnfinished identifier: [UInt8]) -> KeyUse? {
         guard identifier.starts(with: unfinishedIdentifier) else { return nil }
-        return identifier.starts(with: unfinishedIdentityIdentifier) ? .identity : .processing
+        if identifier.starts(with: unfinishedIdentityIdentifier) { return .identity }
+        return identifier.starts(with: unfinishedGooglePayIdentifier) ? .googlePay : .processing
     }
 }
 

@@ -70,7 +70,7 @@ struct HSMTokenKey: Sendable {
 
     private static func otherUse(_ use: KeyUse, certificate: MerchantCertificate) -> String {
         switch use {
-        case .processing:
+        case .processing, .googlePay:
             "The certificate in the HSM token is \(certificate.purpose.noun), and the private key's attributes permit "
                 + "decryption: an identity key may only sign. Make a new identity key."
         case .identity:
@@ -86,7 +86,13 @@ struct HSMTokenKey: Sendable {
     func disagreement(with keyRecord: KeyRecord) -> String? {
         if let disagreement { return disagreement }
         if algorithm != keyRecord.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
-        if use != keyRecord.use {
+        // A certificate for a Google Pay key would make the key one of both wallets.
+        if keyRecord.use == .googlePay, let certificate = certificates.first {
+            return
+                "The ledger recorded the key for Google Pay, and the HSM token has \(certificate.purpose.noun) of it. Remove "
+                + "the certificate's object."
+        }
+        if use != keyRecord.use.inHSMToken {
             return
                 "The ledger recorded the key for \(keyRecord.use.name), and the private key's attributes in the HSM token are "
                 + "those of a key for \(use.name)."

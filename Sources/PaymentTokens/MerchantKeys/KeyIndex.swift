@@ -78,6 +78,16 @@ public final class KeyIndex: Sendable {
         }
     }
 
+    /// The keys with which a message for this merchant at Google is tried, in this order; see ``GooglePayKeys``.
+    public func googlePayKeys(of merchant: String, at now: Date) -> [KeyEntry] {
+        GooglePayKeys.tried(
+            current.withLock { table in table.googlePay[merchant, default: []].compactMap { table.byHash[$0] } },
+            at: now)
+    }
+
+    /// Returns true if the ledger has a Google Pay key of this merchant, in any state.
+    public func hasGooglePayKeys(of merchant: String) -> Bool { current.withLock { $0.googlePay[merchant] != nil } }
+
     /// Counts one released payment with that key.
     public func countUse(_ hash: PublicKeyHash, at time: Date) {
         usage.withLock { uses in
@@ -153,13 +163,15 @@ public struct KeyEntry: Sendable, Equatable {
     public let hsmTokens: [String]
     /// The configured names of all HSM tokens that show the key, with or without faults.
     public internal(set) var shownBy: [String] = []
+    /// The time at which the ledger recorded the key; nil for a key without a record.
+    public internal(set) var createdAt: Date?
     /// Facts that an operator should know although they do not prevent the key's use: no certificate, or a fault in
     /// another HSM token's copy.
     public let warnings: [String]
 
     /// Returns true if use and state permit decryption at `now`. ``condition`` shows whether the key is available.
     public func decrypts(at now: Date) -> Bool {
-        use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
+        use.restores && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 
     /// Returns true if use and state permit signing TLS handshakes at `now`.
@@ -234,12 +246,13 @@ public struct KeyRecord: Sendable, Equatable {
 }
 
 extension KeyUse {
-    /// `processing`, `identity` or `service`, as the API and the ledger write it.
+    /// `processing`, `identity`, `service` or `google-pay`, as the API and the ledger write it.
     public var name: String {
         switch self {
         case .processing: "processing"
         case .identity: "identity"
         case .service: "service"
+        case .googlePay: "google-pay"
         }
     }
 
@@ -250,12 +263,12 @@ extension KeyUse {
 
     /// Returns true if the state permits a key of this use to decrypt or sign.
     ///
-    /// A deactivated processing key decrypts until its cut-off, because payment tokens encrypted to it arrive late. A
+    /// A deactivated key of a wallet decrypts until its cut-off, because payment tokens encrypted to it arrive late. A
     /// deactivated identity or service key signs nothing: the originator-usage period of a signature key has then ended
     /// (SP 800-57 part 1 §5.3.6). No signature is needed later.
     public func isPermitted(in state: KeyState, at now: Date, cutOff: Date?) -> Bool {
         switch self {
-        case .processing: state.decrypts(at: now, cutOff: cutOff)
+        case .processing, .googlePay: state.decrypts(at: now, cutOff: cutOff)
         case .identity, .service: state == .active
         }
     }

@@ -10,6 +10,8 @@ struct KeyIndexTable: Sendable {
     private(set) var sorted: [KeyEntry] = []
     /// The number of changes of the entries so far; see ``KeyIndex/generation``.
     private(set) var generation = 0
+    /// By merchant, the keys that the ledger recorded for Google Pay. A key's merchant and use never change.
+    private(set) var googlePay: [String: Set<PublicKeyHash>] = [:]
     private var held: [PublicKeyHash: [HeldKey]] = [:]
     /// For each HSM token that has been read, one sentence for each of its private keys that cannot be listed.
     private var unlisted: [String: [String]] = [:]
@@ -53,6 +55,7 @@ struct KeyIndexTable: Sendable {
         let recorded = Dictionary(keyRecords.map { ($0.publicKeyHash, $0) }) { $1 }
         for hash in Set(held.keys).union(recorded.keys).union(previous.byHash.keys) {
             byHash[hash] = self.entry(hash, recorded[hash], previous.byHash[hash], now)
+            byHash[hash].map { note($0) }
         }
         sorted = byHash.values.sorted(by: Self.inOrder)
     }
@@ -79,6 +82,7 @@ struct KeyIndexTable: Sendable {
         }
         if held[hash]?.isEmpty == true { held[hash] = nil }
         guard let entry = self.entry(hash, keyRecord, byHash[hash], now) else { return }
+        note(entry)
         let place = sorted.partitioningIndex { !Self.inOrder($0, entry) }
         if byHash.updateValue(entry, forKey: hash) != nil {
             sorted[place] = entry
@@ -91,6 +95,10 @@ struct KeyIndexTable: Sendable {
     func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
         held[hash]?.first { $0.identifier == hash.bytes && !$0.key.subjectPublicKeyInfo.isEmpty }?
             .key.subjectPublicKeyInfo
+    }
+
+    private mutating func note(_ entry: KeyEntry) {
+        if entry.use == .googlePay { googlePay[entry.merchantIdentifier, default: []].insert(entry.publicKeyHash) }
     }
 
     private mutating func hold(_ copy: HeldKey) {
@@ -173,7 +181,9 @@ extension KeyEntry {
         var warnings =
             good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "HSM token \(hsmToken): \($0)" } }
         let use = keyRecord?.use ?? serving[0].1.use
-        if certificate == nil, use != .service { warnings.append("The HSM token holds no certificate for this key.") }
+        if certificate == nil, use.hasCertificate {
+            warnings.append("The HSM token holds no certificate for this key.")
+        }
 
         publicKeyHash = hash
         merchantIdentifier = keyRecord?.merchantIdentifier ?? certificate?.merchantIdentifier ?? ""
@@ -188,6 +198,7 @@ extension KeyEntry {
         self.certificate = certificate
         hsmTokens = good.map(\.0)
         shownBy = copies.map(\.hsmToken)
+        createdAt = keyRecord?.createdAt
         self.warnings = warnings
     }
 
@@ -197,6 +208,7 @@ extension KeyEntry {
             algorithm: keyRecord.algorithm, use: keyRecord.use, state: keyRecord.state, cutOff: keyRecord.cutOff,
             condition: .missing,
             certificate: certificate, hsmTokens: [], warnings: [])
+        createdAt = keyRecord.createdAt
     }
 
     fileprivate init(gone entry: KeyEntry) {

@@ -55,7 +55,7 @@ extension KeyRecord {
     }
 
     private func cutOffWhenRetired(_ end: Date, at now: Date) throws(KeyTransitionError) -> Date {
-        guard use == .processing else { throw .cutOffForSigningKey }
+        guard use.restores else { throw .cutOffForSigningKey }
         guard state != .suspended else { throw .cutOffForSuspendedKey }
         guard end > now else { throw .cutOffNotInFuture }
         guard end <= now.addingTimeInterval(Self.longestCutOff) else { throw .cutOffTooFarAhead }

@@ -125,7 +125,7 @@ extension PortalList {
 
     private func keysWithoutCertificate(_ entries: [Entry], _ keys: [KeyEntry], _ now: Date) -> [PortalFinding] {
         let listed = Set(entries.filter(\.mayBeInUse).compactMap(\.publicKeyHash))
-        let active = keys.filter { $0.use != .service && $0.state == .active }
+        let active = keys.filter { $0.use.hasCertificate && $0.state == .active }
         let isAnyIdentityListed = active.contains { $0.use == .identity && listed.contains($0.publicKeyHash) }
         return active.filter { !listed.contains($0.publicKeyHash) }
             .map { key in

@@ -125,7 +125,7 @@ public struct Rotation: Sendable, Equatable {
     /// compromised has none. Service keys have none either: Apple makes them, and revokes them at once.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
         let groups = Dictionary(
-            grouping: keys.filter { $0.keyRecord.state.canStillDecrypt && $0.keyRecord.use != .service }
+            grouping: keys.filter { $0.keyRecord.state.canStillDecrypt && $0.keyRecord.use.hasCertificate }
         ) {
             Group(
                 merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name,

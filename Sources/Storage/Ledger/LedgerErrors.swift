@@ -109,6 +109,9 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
                 + "sessions, or signs for Apple's API. Use a new key."
         case .tooManyActive(.service):
             "Another service key is active under this key id, which names one key at Apple; retire that one first."
+        case .tooManyActive(.googlePay):
+            "The merchant has \(KeyUse.googlePay.maximumActive ?? 0) active Google Pay keys, and no more are tried with a "
+                + "message; retire one first."
         case .tooManyActive(let use):
             "The merchant has \(use.maximumActive ?? 0) active \(use.name) keys, Apple's maximum; retire one first."
         case .changedMeanwhile:
@@ -121,12 +124,14 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
 
 extension KeyUse {
     /// The maximum number of active keys of this use under one merchant identifier; nil for no maximum. Apple permits
-    /// three active Merchant Identity certificates, and a key id of its API names one key.
+    /// three active Merchant Identity certificates, and a key id of its API names one key. A Google Pay message is tried
+    /// with every active key.
     public var maximumActive: Int? {
         switch self {
         case .processing: nil
         case .identity: 3
         case .service: 1
+        case .googlePay: GooglePayKeys.maximumTried
         }
     }
 }

@@ -204,4 +204,28 @@ import WorkerProtocol
         let request = WorkerRequest.decrypt(try Self.messages(1)[0].decryption(with: publicKeyHash))
         #expect(try await worker.call(request).failureKind == .notSupported)
     }
+
+    @Test("generates a Google Pay key, which has the rights of a processing key and needs no right to sign")
+    func generates() async throws {
+        for kind in TokenKind.installed {
+            let hsmToken = try await kind.fresh()
+            let worker = try WorkerUnderTest(hsmToken)
+            try await worker.open(hsmToken)
+            let order = KeyGeneration(merchantIdentifier: "BCR2DN4TEXAMPLE", algorithm: .ec, use: .googlePay)
+            guard case .generatedKey(let key) = try await worker.call(.generateKey(order)) else {
+                Issue.record("\(kind): no key")
+                continue
+            }
+            #expect(key.use == .processing && key.isProtected && key.inconsistency == nil, "\(kind)")
+            let point = Array(key.subjectPublicKeyInfo.suffix(65))
+            let sealed = try Sealed(
+                signedMessage: GooglePaySealing(
+                    [1, 2, 3], to: P256.KeyAgreement.PublicKey(x963Representation: point)
+                ).signedMessage)
+            let answer = try await worker.call(.decrypt(sealed.decryption(with: key.identifier)))
+            #expect(answer == .plaintext([1, 2, 3], tier: kind.tierECv2), "\(kind)")
+            let rsa = KeyGeneration(merchantIdentifier: "BCR2DN4TEXAMPLE", algorithm: .rsa, use: .googlePay)
+            #expect(try await worker.call(.generateKey(rsa)).failureKind == .importRefused)
+        }
+    }
 }

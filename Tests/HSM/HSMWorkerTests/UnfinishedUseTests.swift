@@ -57,6 +57,21 @@ import WorkerProtocol
         #expect(keys.count == 2 && keys.allSatisfy { $0.inconsistency == nil })
     }
 
+    @Test("finishes a pair of one wallet never for the other", arguments: [KeyUse.processing, .googlePay])
+    func otherWallet(_ use: KeyUse) async throws {
+        func generation(_ use: KeyUse) -> WorkerRequest {
+            .generateKey(
+                KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec, use: use, onlyFinishes: true))
+        }
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, use, for: Self.merchant)
+        try await setIdentifier(KeyGeneration.makeUnfinishedIdentifier(for: use), of: key, ["pubkey"], hsmToken)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let other: KeyUse = use == .googlePay ? .processing : .googlePay
+        #expect(try await worker.call(generation(other)).failureKind == .keyNotFound)
+        #expect(try await worker.call(generation(use)) == .generatedKey(key))
+    }
+
     private func setIdentifier(
         _ identifier: [UInt8], of key: KeyDescription, _ types: [String], _ hsmToken: TokenDirectory
     ) async throws {

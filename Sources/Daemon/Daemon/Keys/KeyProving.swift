@@ -170,7 +170,10 @@ struct KeyProving: Sendable {
     private func opens(
         _ challenge: Challenge, in hsmToken: String
     ) async throws(WorkerFailure) -> (isRight: Bool, tier: ProtectionTier) {
-        guard let message = try? TestTransaction(for: challenge.publicKey, otherInfo: challenge.walletsInfo) else {
+        guard
+            let message = try? TestTransaction(
+                for: challenge.publicKey, challenge.key.scheme, otherInfo: challenge.walletsInfo)
+        else {
             throw WorkerFailure(.protocolViolation, "Nothing can be encrypted to the public key.", isUnsent: true)
         }
         var input = message.input

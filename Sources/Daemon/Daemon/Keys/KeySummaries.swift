@@ -10,9 +10,8 @@ import WorkerSupervision
 /// Describes keys as the API shows them.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// Returns the tier in which these HSM tokens decrypt payments for a key of this algorithm now; nil if no HSM token
-    /// can.
-    let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
+    /// Returns the tier in which these HSM tokens decrypt payments of this scheme now; nil if no HSM token can.
+    let tier: @Sendable (RestorationScheme, [String]) -> ProtectionTier?
     let clock: WallClock
 
     /// Describes a key.
@@ -31,9 +30,9 @@ struct KeySummaries: Sendable {
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
-    /// Returns the tier of a processing key; nil for every other, which decrypts nothing.
+    /// Returns the tier of a key that decrypts; nil for every other.
     private func tier(_ use: KeyUse, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
-        use == .processing ? tier(algorithm, hsmTokens)?.rawValue : nil
+        use.restores ? tier(use.scheme(algorithm), hsmTokens)?.rawValue : nil
     }
 
     /// Describes a key together with the nodes that hold it.
@@ -69,15 +68,22 @@ struct KeySummaries: Sendable {
 }
 
 extension HSMTokenPool {
-    /// Returns the tier in which these HSM tokens serve keys of this algorithm now; nil if no HSM token does. If their
+    /// Returns the tier in which these HSM tokens serve this scheme now; nil if no HSM token does. If their
     /// tiers differ, returns the weakest, since any of these HSM tokens may decrypt the next payment.
-    @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
-        all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
+    @Sendable func tier(of scheme: RestorationScheme, in holders: [String]) -> ProtectionTier? {
+        all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: scheme) }
             .max { $0.rawValue < $1.rawValue }
     }
 }
 
-extension KeyAlgorithm {
-    /// The scheme with which Apple encrypts to a key of this algorithm.
-    var scheme: RestorationScheme { self == .ec ? .ecV1 : .rsaV1 }
+extension KeyUse {
+    /// The scheme with which the wallet of a key that decrypts encrypts to it.
+    func scheme(_ algorithm: KeyAlgorithm) -> RestorationScheme {
+        if self == .googlePay { return .ecV2 }
+        return algorithm == .ec ? .ecV1 : .rsaV1
+    }
+}
+
+extension KeyEntry {
+    var scheme: RestorationScheme { use.scheme(algorithm) }
 }

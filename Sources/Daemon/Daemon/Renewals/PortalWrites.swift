@@ -34,7 +34,7 @@ struct PortalWrite: Sendable, Equatable {
                 return nil
             }
         case .activateCertificate: guard use == .processing else { return nil }
-        case .revokeCertificate: guard use != .service else { return nil }
+        case .revokeCertificate: guard use.hasCertificate else { return nil }
         }
         self.attempt = attempt
         self.approval = approval

@@ -108,7 +108,7 @@ struct KeyRoutes: Sendable {
     static func use(_ name: String?) throws(Refusal) -> KeyUse {
         guard let name else { return .processing }
         // Apple makes service keys, so they are neither generated nor rotated here.
-        guard let use = KeyUse(name: name), use != .service else {
+        guard let use = KeyUse(name: name), use.hasCertificate else {
             throw Refusal(.malformedRequest, "use must be processing or identity.", details: "use")
         }
         return use

@@ -101,7 +101,7 @@ struct PortalRoutes: Sendable {
         let circumstances = self.circumstances
         let entries = keys.entries
         let expected = Set(
-            entries.filter { $0.use != .service && $0.condition != .external && $0.state != .destroyed }
+            entries.filter { $0.use.hasCertificate && $0.condition != .external && $0.state != .destroyed }
                 .map(\.merchantIdentifier))
         instruments.portalReadAgeSeconds.replaceAll(
             reads.ages(of: expected).map { merchant, age in ([merchant], age.inSeconds) })
@@ -180,7 +180,7 @@ struct PortalRoutes: Sendable {
                 "merchantIdentifier must have 1 to 255 letters, digits, full stops and hyphens, as Apple's have.",
                 details: "merchantIdentifier")
         }
-        let known = keys.entries.lazy.filter { $0.use != .service }.map(\.merchantIdentifier)
+        let known = keys.entries.lazy.filter { $0.use.hasCertificate }.map(\.merchantIdentifier)
         guard !known.contains(text), let same = known.first(where: { MerchantIdentifier.areSame($0, text) }) else {
             return name
         }

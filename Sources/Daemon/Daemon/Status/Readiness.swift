@@ -97,14 +97,14 @@ extension Readiness {
 
         /// Returns true if the HSM token can decrypt payments for this key now.
         func opens(_ key: KeyEntry) -> Bool {
-            key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
+            key.hsmTokens.contains(name) && condition.tier(for: key.scheme) != nil
         }
 
         /// Returns true if the HSM token is open and shows the key, but has no tier for it. The worker cannot test such a
         /// key, and lists it as inconsistent. Therefore ``KeyEntry/hsmTokens`` does not contain this HSM token.
         func lacksTier(for key: KeyEntry) -> Bool {
             guard case .ready = condition else { return false }
-            return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
+            return key.shownBy.contains(name) && condition.tier(for: key.scheme) == nil
         }
 
         /// Returns true if this HSM token may be the reason why payments for the key cannot be decrypted: it is unavailable
@@ -118,13 +118,14 @@ extension Readiness {
 
         var opensNothing: Bool { condition.tier(for: .ecV1) == nil && condition.tier(for: .rsaV1) == nil }
 
-        /// The reason why the HSM token decrypts no payments, or those of one version only; nil if it decrypts both
-        /// versions.
+        /// The reason why the HSM token decrypts no payments, or not those of every version and wallet; nil if it decrypts
+        /// all.
         var fault: String? {
             switch condition {
             case .ready(let description):
                 description.tierECv1 == nil || description.tierRSAv1 == nil
-                    ? Self.advice(on: description) + description.shortcomings.joined(separator: " ") : nil
+                    ? Self.advice(on: description) + description.shortcomings.joined(separator: " ")
+                    : description.shortcomingECv2.isEmpty ? nil : description.shortcomingECv2
             case .starting: "The worker is starting."
             case .unavailable(let failure): failure.message
             }
@@ -209,7 +210,7 @@ extension Readiness {
     ///   no open HSM token shows the key.
     static func missingTier(_ hsmTokens: [HSMTokenSnapshot], for key: KeyEntry) -> String? {
         let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
-        guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
+        guard !holders.contains(where: { $0.condition.tier(for: key.scheme) != nil }) else { return nil }
         let lacks = holders.filter { $0.lacksTier(for: key) }
             .compactMap { holder in holder.fault.map { "HSM token \(holder.name): \($0)" } }
         return lacks.isEmpty ? nil : lacks.joined(separator: "; ")

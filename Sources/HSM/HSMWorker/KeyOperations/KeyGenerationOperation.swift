@@ -39,7 +39,7 @@ extension OpenToken {
     /// Tests the pair and gives it its final CKA_ID. After any failure the pair is destroyed, since nothing was ever
     /// encrypted to it. If the session is lost, the pair cannot be destroyed, and the next generation finishes it.
     ///
-    /// - Returns: nil if the pair cannot sign its certificate request.
+    /// - Returns: nil if the pair cannot sign the certificate request that its use needs.
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription? {
@@ -63,14 +63,16 @@ extension OpenToken {
         }
         try session.requireProtection(of: pair.privateKey, request.algorithm, for: request.use)
         let entry = PrivateKeyEntry(
-            publicKey: publicKey, use: request.use, object: pair.privateKey, working: pair.privateKey)
-        if let failure = tiers.selfTestFailure(of: entry, in: &session) {
+            publicKey: publicKey, use: request.use.inHSMToken, object: pair.privateKey, working: pair.privateKey)
+        if let failure = tiers.selfTestFailure(of: entry, for: request.use, in: &session) {
             throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).")
         }
-        let signsRequests = try session.refusingOnError { (session) throws(CallError) in
-            try self.signsRequests(pair.privateKey, publicKey, in: &session)
+        if request.use.hasCertificate {
+            let signsRequests = try session.refusingOnError { (session) throws(CallError) in
+                try self.signsRequests(pair.privateKey, publicKey, in: &session)
+            }
+            guard signsRequests else { return nil }
         }
-        guard signsRequests else { return nil }
         let hash = publicKey.publicKeyHash
         let objects = [pair.privateKey, pair.publicKey]
         for object in objects {
@@ -81,7 +83,7 @@ extension OpenToken {
         try requireIdentifier(hash, of: objects, finding: [.privateKey, .publicKey], in: &session)
         add(entry)
         return KeyDescription(
-            identifier: hash, label: request.merchantIdentifier, algorithm: request.algorithm, use: request.use,
+            identifier: hash, label: request.merchantIdentifier, algorithm: request.algorithm, use: entry.use,
             subjectPublicKeyInfo: publicKey.der, certificates: [], isProtected: true, inconsistency: nil)
     }
 }
@@ -141,7 +143,7 @@ extension Session {
                         let use = try session.keyRights(of: privateKey).use(of: request.algorithm)
                         // A private key without any rights was not stored in full. It is returned as well: its test
                         // will fail, and the failure destroys the pair.
-                        guard use == nil || use == request.use else { continue }
+                        guard use == nil || use == request.use.inHSMToken else { continue }
                         return GeneratedPair(publicKey: object, privateKey: privateKey)
                     }
                 }

@@ -6,18 +6,19 @@ import WorkerProtocol
 
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none. A
-    /// service key has no certificate.
+    /// service key and a Google Pay key have no certificate.
     ///
     /// The private key is created last, unless the HSM token requires it to be created first (``KeyProfile``). So an
     /// interruption usually leaves no private key without its public key, and a repeated import stores the missing
     /// objects. A private key without a public key is replaced.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
-        guard request.certificate.isEmpty == (request.use == .service) else {
+        guard request.certificate.isEmpty != request.use.hasCertificate else {
             throw WorkerFailure(
-                .importRefused, "A service key is imported without a certificate, and every other key with one.")
+                .importRefused,
+                "A service key and a Google Pay key are imported without a certificate, and every other key with one.")
         }
         let certificate =
-            request.use == .service ? nil : try CertificateAttributes.refusingOnError(request.certificate)
+            request.use.hasCertificate ? try CertificateAttributes.refusingOnError(request.certificate) : nil
         let publicKey =
             if let certificate { certificate.publicKey } else {
                 try SubjectPublicKeyInfo.refusingOnError(request.publicKey)
@@ -35,7 +36,7 @@ extension OpenToken {
         }
         guard present.isEmpty else {
             let known = keys[hash]
-            guard known == nil || known?.use == request.use else {
+            guard known == nil || known?.use == request.use.inHSMToken else {
                 throw WorkerFailure(.importRefused, "The HSM token has this private key already, for another use.")
             }
             if known != nil {
@@ -59,9 +60,10 @@ extension OpenToken {
             try requireIdentifier(
                 hash, of: created,
                 finding: [.privateKey, .publicKey] + (certificate == nil ? [] : [.certificate]), in: &session)
-            let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
+            let entry = PrivateKeyEntry(
+                publicKey: publicKey, use: request.use.inHSMToken, object: object, working: object)
             try session.requireProtection(of: object, publicKey.algorithm, for: request.use)
-            if let failure = tiers.selfTestFailure(of: entry, in: &session) {
+            if let failure = tiers.selfTestFailure(of: entry, for: request.use, in: &session) {
                 throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).")
             }
             add(entry)

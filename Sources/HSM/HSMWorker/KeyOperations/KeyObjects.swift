@@ -42,16 +42,16 @@ struct KeyObjects: Sendable {
 
     /// The permitted uses of a private key, and its protection.
     ///
-    /// - Parameter signs: CKA_SIGN; nil for the default, which is true for all keys but processing keys. The caller
+    /// - Parameter signs: CKA_SIGN; nil for the default, which is true for the keys that restore nothing. The caller
     ///   passes true for a processing key if the HSM token cannot lend it the right to sign its certificate request
     ///   (``Session/signRequest(_:_:with:)``).
     static func privateKeyUsage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse, _ profile: KeyProfile = KeyProfile(), signs: Bool? = nil
     ) -> [Attribute] {
-        let restores = use == .processing
+        let restores = use.restores
         let unwraps = restores && algorithm == .rsa && profile.unwraps
         let uses: [(permitted: Bool, attribute: (Bool) -> Attribute)] = [
-            (signs ?? (use != .processing), Attribute.sign), (false, Attribute.signRecover),
+            (signs ?? !restores, Attribute.sign), (false, Attribute.signRecover),
             (restores && algorithm == .ec, Attribute.derive), (restores && algorithm == .rsa, Attribute.decrypt),
             (unwraps, Attribute.unwrap),
         ]
@@ -117,11 +117,11 @@ extension Session {
             throw WorkerFailure(
                 .importRefused, "The HSM token would keep the private key extractable or not sensitive.")
         }
-        guard KeyRights(values).use(of: algorithm) == use else {
+        guard KeyRights(values).use(of: algorithm) == use.inHSMToken else {
             throw WorkerFailure(
                 .importRefused,
-                use == .processing
-                    ? "The HSM token would not let the processing key restore payments' keys."
+                use.restores
+                    ? "The HSM token would not let the \(use.noun) restore payments' keys."
                     : "The HSM token would permit other uses of the \(use.noun) than signatures, or no signatures.")
         }
     }
@@ -170,13 +170,16 @@ extension OpenToken {
     ///   later attempt would succeed.
     func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
         switch (use, algorithm) {
-        case (.processing, _), (.identity, .rsa), (.service, .ec): break
+        case (.processing, _), (.identity, .rsa), (.service, .ec), (.googlePay, .ec): break
         case (.identity, .ec):
             throw WorkerFailure(
                 .importRefused, "An identity key is RSA with 2048 bits: Apple certifies no other for that use.")
         case (.service, .rsa):
             throw WorkerFailure(
                 .importRefused, "A service key is EC on P-256: Apple's API accepts signatures by ES256 only.")
+        case (.googlePay, .rsa):
+            throw WorkerFailure(
+                .importRefused, "A Google Pay key is EC on P-256: Google encrypts to no other.")
         }
         if let lack = tiers.unsupportedReason(for: algorithm, use) {
             let key = use == .identity ? "an identity key" : algorithm == .ec ? "an EC key" : "an RSA key"

@@ -97,8 +97,8 @@ struct TestKeyPair: Sendable {
     ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
         switch (use, algorithm) {
         case (.identity, _), (.service, _): ([.verify(true)], [.sign(true)])
-        case (.processing, .ec): ([], [.derive(true)])
-        case (.processing, .rsa): ([.encrypt(true)], [.decrypt(true), .unwrap(true)])
+        case (.processing, .ec), (.googlePay, .ec): ([], [.derive(true)])
+        case (.processing, .rsa), (.googlePay, .rsa): ([.encrypt(true)], [.decrypt(true), .unwrap(true)])
         }
     }
 

@@ -97,6 +97,8 @@ struct TierSelection: Sendable {
         case .processing:
             let scheme = RestorationScheme(algorithm)
             return self[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
+        case .googlePay:
+            return ecV2 == nil ? "The HSM token cannot serve \(RestorationScheme.ecV2.name)" : nil
         case .identity:
             return signatures.isEmpty ? "The HSM token makes no RSA signatures" : nil
         // The import of the key tests its signature.
@@ -112,18 +114,20 @@ struct TierSelection: Sendable {
         switch entry.use {
         case .processing:
             return self[RestorationScheme(entry.publicKey.algorithm)]?.openingFailure(with: entry, in: &session)
+        case .googlePay: return ecV2?.openingFailure(with: entry, in: &session)
         case .identity: return signatures.selfTestFailure(with: entry, in: &session)
         case .service: return JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
     }
 
-    /// Tests a generated or imported key. An identity or service key must sign. A processing key must open a good
-    /// transaction, and its tier must refuse one whose authentication tag is wrong.
-    /// - Returns: nil if the key passed, or if there is no tier for a processing key; otherwise the fault.
-    func selfTestFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
-        switch entry.use {
+    /// Tests a generated or imported key. An identity or service key must sign. A processing key or Google Pay key must
+    /// open a good transaction of its wallet, and the tier must refuse one whose authentication tag is wrong.
+    /// - Returns: nil if the key passed, or if there is no tier for a key that restores; otherwise the fault.
+    func selfTestFailure(of entry: PrivateKeyEntry, for use: KeyUse, in session: inout Session) -> SelfTestFailure? {
+        switch use {
         case .processing:
             self[RestorationScheme(entry.publicKey.algorithm)]?.selfTestFailure(with: entry, in: &session)
+        case .googlePay: ecV2?.selfTestFailure(with: entry, in: &session)
         case .identity: signatures.selfTestFailure(with: entry, in: &session)
         case .service: JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
@@ -135,7 +139,7 @@ struct TierSelection: Sendable {
         do throws(CallError) {
             let key = try TestKeyPair(for: use == .service ? .ecV1 : .rsaV1, use: use, keeper: keeper, in: &session)
             defer { key.destroy(in: &session) }
-            return selfTestFailure(of: key.entry, in: &session)
+            return selfTestFailure(of: key.entry, for: use, in: &session)
         } catch {
             return SelfTestFailure(error.description, error)
         }

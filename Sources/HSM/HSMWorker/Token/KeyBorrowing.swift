@@ -66,12 +66,13 @@ extension OpenToken {
 }
 
 extension KeyUse {
-    /// `processing key`, `identity key` or `service key`.
+    /// `processing key`, `identity key`, `service key` or `Google Pay key`.
     var noun: String {
         switch self {
         case .processing: "processing key"
         case .identity: "identity key"
         case .service: "service key"
+        case .googlePay: "Google Pay key"
         }
     }
 }

@@ -16,14 +16,16 @@ import WorkerProtocol
     private static let lack = "EC_v1: the HSM token lacks CKM_ECDH1_DERIVE"
 
     private func ready(
-        _ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c, needsExtractableSecret: Bool = false
+        _ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c, shortcomingECv2: String = "",
+        needsExtractableSecret: Bool = false
     ) -> Readiness.HSMTokenSnapshot {
         Readiness.HSMTokenSnapshot(
             name: name,
             condition: .ready(
                 HSMTokenDescription(
                     label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 1, tierECv1: ec,
-                    tierRSAv1: rsa, shortcomings: (ec == nil ? [Self.lack] : []) + (rsa == nil ? ["RSA_v1: none"] : []),
+                    tierRSAv1: rsa, tierECv2: shortcomingECv2.isEmpty ? .c : nil, shortcomingECv2: shortcomingECv2,
+                    shortcomings: (ec == nil ? [Self.lack] : []) + (rsa == nil ? ["RSA_v1: none"] : []),
                     needsExtractableSecret: needsExtractableSecret, importKey: [])))
     }
 
@@ -34,7 +36,8 @@ import WorkerProtocol
 
     /// The keys of both merchants, as listed by the workers of these HSM tokens.
     private func keys(
-        in hsmTokens: [Readiness.HSMTokenSnapshot], ec state: KeyState = .active, cutOff: Date? = nil
+        in hsmTokens: [Readiness.HSMTokenSnapshot], ec state: KeyState = .active, cutOff: Date? = nil,
+        ecUse: KeyUse = .processing
     ) throws -> [KeyEntry] {
         let merchants: [(ForgedMerchant, KeyAlgorithm, KeyState)] = [
             (try SharedForge.ecMerchant, .ec, state), (try SharedForge.rsaMerchant, .rsa, .active),
@@ -51,10 +54,11 @@ import WorkerProtocol
                             ).bytes,
                             label: merchant.merchant.identifier, algorithm: algorithm,
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
-                            certificates: [merchant.certificate], isProtected: true,
+                            certificates: algorithm == .ec && ecUse == .googlePay ? [] : [merchant.certificate],
+                            isProtected: true,
                             // If the HSM token has no tier for a key, the worker cannot test the key pair, and reports
                             // it as inconsistent.
-                            inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
+                            inconsistency: hsmToken.condition.tier(for: KeyUse.processing.scheme(algorithm)) == nil
                                 ? "The HSM token cannot serve it." : nil)
                     }
                 )
@@ -62,8 +66,9 @@ import WorkerProtocol
             keyRecords: merchants.map { merchant, algorithm, state in
                 KeyRecord(
                     publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
-                    merchantIdentifier: merchant.merchant.identifier, algorithm: algorithm, state: state,
-                    cutOff: algorithm == .ec ? cutOff : nil, createdAt: Self.now, origin: .imported)
+                    merchantIdentifier: merchant.merchant.identifier, algorithm: algorithm,
+                    use: algorithm == .ec ? ecUse : .processing, state: state, cutOff: algorithm == .ec ? cutOff : nil,
+                    createdAt: Self.now, origin: .imported)
             }, now: Self.now)
         return index.entries
     }
@@ -89,6 +94,17 @@ import WorkerProtocol
         let only = ready("primary", ec: nil, needsExtractableSecret: true)
         let advice = "Set allow_extractable_secret: true for this HSM token, or use another HSM token: "
         #expect(findings([only], try keys(in: [only])).reasons.map(\.message) == [advice + Self.lack])
+    }
+
+    @Test("is not ready for lack of ECv2 alone only if there is an active Google Pay key")
+    func googlePay() throws {
+        let lack = "ECv2: the HSM token lacks CKM_HKDF_DERIVE"
+        let only = ready("primary", shortcomingECv2: lack)
+        #expect(findings([only], try keys(in: [only])).reasons.isEmpty)
+        let key = try #require(try keys(in: [only], ecUse: .googlePay).first { $0.use == .googlePay })
+        #expect(findings([only], [key]).reasons.map(\.message) == [lack])
+        #expect(findings([ready("primary")], [key]).reasons.isEmpty)
+        #expect(Readiness.missingTier([only], for: key) == "HSM token primary: \(lack)")
     }
 
     @Test("allows a missing tier for a type without an active key")
