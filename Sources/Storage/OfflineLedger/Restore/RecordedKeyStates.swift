@@ -17,10 +17,15 @@ struct RecordedKeyStates {
         if let part = KeyStatesPart(entry) {
             for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
         }
-        guard entry.event == AuditEvent.Name.keyStateChange.rawValue, entry.outcome == AuditOutcome.ok.text,
-            let key = entry.publicKeyHash, let state = entry.details["to"]?.stringValue.flatMap(KeyState.init)
-        else { return }
-        states[key] = state
+        guard entry.outcome == AuditOutcome.ok.text, let key = entry.publicKeyHash else { return }
+        switch AuditEvent.Name(rawValue: entry.event) {
+        case .keyStateChange:
+            if let state = entry.details["to"]?.stringValue.flatMap(KeyState.init) { states[key] = state }
+        case .certificateImport, .keyImport:
+            // An import makes a waiting key active in the transaction of its record, which does not name the state.
+            if states[key] == .preActivation { states[key] = .active }
+        default: break
+        }
     }
 
     /// Returns the first key, in Base64, whose row permits more than its record; nil if there is none.

@@ -101,6 +101,34 @@ struct ArchivedFileTests {
         #expect(found.contains(fault), "\(found)")
     }
 
+    @Test("restores a copy in which an import made a key active that waited when records were archived")
+    func activatedSinceArchive() async throws {
+        let archive = try await ArchiveFixture(engine: .sqlite)
+        let key = LedgerFixture.hash(3)
+        try await archive.ledger.store(LedgerFixture.record(key, state: .preActivation))
+        try await archive.archived(1...20)
+        let directory = try FreshDirectory()
+        let waiting = try await archive.fixture.sqlite.backup(to: directory.path("waiting"))
+        try change(waiting.path, "UPDATE merchant_key SET state = 'active'")
+        #expect(
+            throws: LedgerFileRestoreError.broken(
+                copy: "copy.sqlite",
+                fault: "Its key \(key.base64) may do more than its records allow: the copy was changed.")
+        ) { try restore(waiting.path, to: directory.path("changed.sqlite")) }
+
+        try await archive.ledger.apply(
+            AdministrativeChange(
+                at: Date(), key: LedgerFixture.record(key, state: .active),
+                records: [
+                    AuditRecord(
+                        time: AuditTime(Date()), event: .certificateImport(certificate: nil),
+                        publicKeyHash: AuditDigest(bytes: key.bytes))
+                ]))
+        try await archive.signer.seal(archive.ledger)
+        let copy = try await archive.fixture.sqlite.backup(to: directory.path("copy"))
+        #expect(try restore(copy.path, to: directory.path("ledger.sqlite")).lastRecord == 33)
+    }
+
     // MARK: Moving
 
     @Test("moves into a database with its archive, and continues there")
