@@ -163,7 +163,7 @@ class Person:
         self.requests = 0
         self.file = os.path.abspath(f"renewal-{number}.cer")
         self.steps = {"generate": self.generate, "prove": self.prove, "create": self.create, "import": self.import_certificate,
-                      "prove_with_certificate": self.prove, "activate": self.activate, "watch": self.watch}
+                      "prove_with_certificate": self.prove_with_certificate, "activate": self.activate, "watch": self.watch}
 
     def renew(self):
         """Returns when the old key is deactivated."""
@@ -243,6 +243,11 @@ class Person:
     def import_certificate(self, plan):
         for node in HOSTS:
             self.run(node, "rotate", "import", self.file)
+
+    def prove_with_certificate(self, plan):
+        # The plan names this step as soon as one host has imported the certificate.
+        self.import_certificate(plan)
+        self.prove(plan)
 
     def activate(self, plan):
         self.world.portal.ask("activate", self.certificate)

@@ -80,8 +80,9 @@ extension RenewalStep {
             "Copy the new key with the HSM vendor's cloning to these HSM tokens of this node: "
                 + "\(hsmTokens.joined(separator: ", "))."
         case .prove(let nodes, let withCertificate):
-            "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", "))"
-                + (withCertificate ? ", before Apple's certificate is activated." : ", before Apple certifies the key.")
+            (withCertificate ? "Import Apple's certificate, then " : "")
+                + "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", ")), before "
+                + (withCertificate ? "it is activated." : "Apple certifies the key.")
         case .read: "Read Apple's list: POST /v1/portal/checks."
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."
