@@ -25,7 +25,7 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("gives the same verdicts without the files beside it, with an openssl process for each signature")
+    @Test("gives the same verdicts without its own files, with an openssl process for each signature")
     func alone() async throws {
         let directory = try FreshDirectory()
         let script = try directory.write(
@@ -38,10 +38,10 @@ struct VerifierScriptTests {
         let place = checkpoint.utf8.distance(from: checkpoint.startIndex, to: signature) + 40
         forged[place] = forged[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
         for export in [export, [Array(GoldenLineTests.first.utf8), Array(GoldenLineTests.second.utf8), forged].export] {
-            let beside = try await run(["-", key], input: export)
+            let installed = try await run(["-", key], input: export)
             let alone = try await Program.run("/usr/bin/env", ["python3", script, "-", key], input: export)
-            #expect(alone.output == beside.output && alone.status == beside.status, "\(alone)")
-            #expect(beside.status == (export == self.export ? 2 : 1), "\(beside)")
+            #expect(alone.output == installed.output && alone.status == installed.status, "\(alone)")
+            #expect(installed.status == (export == self.export ? 2 : 1), "\(installed)")
         }
     }
 

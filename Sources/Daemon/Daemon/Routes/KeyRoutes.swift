@@ -107,7 +107,7 @@ struct KeyRoutes: Sendable {
 
     static func use(_ name: String?) throws(Refusal) -> KeyUse {
         guard let name else { return .processing }
-        // Apple makes service keys, so they are neither generated nor rotated here.
+        // Apple makes service keys, so they are neither generated nor rotated here. The ledger stores no Google Pay keys.
         guard let use = KeyUse(name: name), use.hasCertificate else {
             throw Refusal(.malformedRequest, "use must be processing or identity.", details: "use")
         }
