@@ -137,7 +137,7 @@ class KeyBook:
         known, certificate, destroyed = self.known.get(key, {}), self.certificates.get(key, {}), first("destroyed")
         return facts(key=key, merchant=self.merchants.get(key), **used, attributes=attributes, state=state, came=self.came(key),
                      algorithm=known.get("algorithm"), bits=known.get("bits"), issuer=certificate.get("issuer"),
-                     certificateEnd=certificate.get("certificateEnd"), destroyedOn=destroyed and destroyed[2][0],
+                     certificateEnd=certificate.get("certificateEnd"), certificateSha256=certificate.get("certificateSha256"), destroyedOn=destroyed and destroyed[2][0],
                      removedOn=sorted({step[2][0] for step in steps if step[1] == "key_objects_destroy"}) or None, cameAt=arrival and arrival[0],
                      service=service, life=[life(step) for step in shown], omitted=self.omitted[key] or None), served and served[0]
 
@@ -153,7 +153,8 @@ class Hosts:
 
     def seal(self, seal):
         node, key = self.nodes.setdefault(seal["node"], {"begun": False}), self.audit_key(seal["node"], seal["keyId"])
-        key.update(seals=key["seals"] + 1, firstSeal=key.get("firstSeal", seal["time"]), lastSeal=seal["time"])
+        key.update(seals=key["seals"] + 1, firstSeal=key.get("firstSeal", seal["time"]), lastSeal=seal["time"],
+                   kind={"algorithm": "RSA", "bits": 2048} if "algorithm" in seal else {"algorithm": "EC", "bits": 256})
         node["seal"] = (seal["sequence"], seal["time"])
         first, since = node.pop("waits", node["seal"])
         waited = moment(seal["time"]) - moment(since)
@@ -254,7 +255,7 @@ class Hosts:
                          approval=approved(record, record["time"]), record=name_of(record))
         def key_facts(node, key, known):
             change, replacement = known.get("change", {}), known.get("replacement", {})
-            return facts(node=node, key=key_of(key), keyId=key, token=change.get("token"), time=change.get("time"), by=caller_of(change),
+            return facts(node=node, key=key_of(key), keyId=key, **known.get("kind", {}), token=change.get("token"), time=change.get("time"), by=caller_of(change),
                          approval=change and approved(change, change["time"]) or None, reason=change.get("reason"),
                          record=name_of(change) if change else None, until=replacement.get("time"),
                          lost="formerKey" in replacement or None, seals=known["seals"], firstSeal=known.get("firstSeal"),
@@ -522,13 +523,16 @@ def recount(opened, since, until, logs=()):
     for key, _ in sorted(book.steps.items(), key=lambda item: (seen(item[1]), item[0])):
         found, served[key] = book.facts(key, until, uses.use_of(key), approved, tokens.of_key(key, book), findings.blocks[key])
         if key in successors:
-            opened = findings.succeeded[key].facts(f"decrypt, ok, key {key}, after its successor served")
+            opened = findings.succeeded[key].facts(f"decrypt, ok or repeat, key {key}, after its successor served")
             found["successor"] = {"since": successors[key], "opened": opened}
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}
     keys += [{"key": key, "attributes": tokens.of_key(key, book)} for key in sorted(tokens.keys) if key not in book.steps]
     found = findings.end(states, {key: time for key, time in served.items() if time})
     counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings)}
+    for node in counted["nodes"]:
+        head = findings.last_heads.get(node["node"])
+        if head: node["lastHead"] = {**head, "later": node["last"] - int(head["record"].split()[1])}
     omitted = {**hosts.omitted, BEYOND[3]: sum(book.omitted.values()), BEYOND[4]: people.omitted,
                BEYOND[5]: max(0, len(people.exports) - MOST_EXPORTS),
                BEYOND[6]: max(0, len(findings.single_replays()) - MOST_REPLAYS)}

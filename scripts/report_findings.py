@@ -58,14 +58,19 @@ class Findings:
         def add(kind, **members): return self.add(kind, time, [record], node=node, **members)
         set_backs = self.set_backs.get(node)
         if last and time < last[1] and moment(last[1]) - moment(time) > self.SECOND:
-            first, before, ahead = self.ahead.pop(node, (None, None, None))
+            first, before, ahead, refused = self.ahead.pop(node, (None, None, None, None))
             if is_in:
                 is_refused = event in USES and outcome == "signing_time_outside_window"
+                seal = self.seals.get(node, {"sequence": 0})
+                is_seal_back = seal["sequence"] == last[0] and moment(last[1]) - moment(seal["time"]) > self.SECOND
                 self.was_set_back[node] = is_refused, self.window.get(node, Records()).count, add(
                     "clock_set_back", since=last[1], until=time, before=before, ahead=ahead, first=first, last=first and last[0],
-                    count=first and last[0] - first + 1)
+                    count=first and last[0] - first + 1, sealed=seal["time"] if is_seal_back else None, refusedAhead=refused)
             set_backs.popleft()
-        if set_backs and time > set_backs[0][0]: self.ahead.setdefault(node, (record["sequence"], last and last[1], time))
+        if set_backs and time > set_backs[0][0]:
+            seal = self.seals.get(node, {"sequence": 0})
+            is_right = last and seal["sequence"] == last[0] and last[1] <= seal["time"] <= set_backs[0][0]
+            self.ahead.setdefault(node, (record["sequence"], seal["time"] if is_right else last and last[1], time, None))
         else: self.ahead.pop(node, None)
         if event == "start":
             sealed = self.seals.get(node, {}).get("time")
@@ -74,7 +79,10 @@ class Findings:
             self.running[node] = True
             self.copies.setdefault(node, (*(last or (0, None)), time, self.last_heads.get(node), sealed))
         if event == "stop": self.running[node] = False
-        if event in USES and outcome == "signing_time_outside_window": self.window.setdefault(node, Records()).add(record)
+        if event in USES and outcome == "signing_time_outside_window":
+            self.window.setdefault(node, Records()).add(record)
+            *ahead, refused = self.ahead.get(node, (None,))
+            if ahead: self.ahead[node] = *ahead, (min(refused[0], time), max(refused[1], time)) if refused else (time, time)
         if is_in and outcome == "hsm_unavailable":
             outage = self.outages.setdefault(node, facts(records=Records(), before=self.signs.get(node)))
             outage["records"].add(record)
@@ -87,6 +95,7 @@ class Findings:
             self.end_outage(node, time)
             self.signs[node] = time
             self.copies.pop(node, None)
+            if node in self.ahead: self.ahead[node] = *self.ahead[node][:3], None
             refused, (is_refused, before, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, 0, None))
             if found: found.update(refused=refused.count, refusedBefore=before, nextUse=time,
                                    records=refused if is_refused else found["records"].merge([refused]))
@@ -116,8 +125,10 @@ class Findings:
         if event == "audit_key_change" and outcome == "ok" and "formerKey" in record:
             add("audit_key_lost", caller=caller, token=record.get("token"))
         if event == "head_memory_lost": self.memory.setdefault(node, []).append(record)
-        if event == "records_dropped": add("records_dropped", since=record.get("since"), until=time, count=record["count"],
-                                           previous=last and {"record": f"{node} {last[0]}", "time": last[1]})
+        if event == "records_dropped":
+            since, sealed = record.get("since"), self.seals.get(node, {}).get("time", "")
+            add("records_dropped", since=since, until=time, count=record["count"],
+                previous=last and {"record": f"{node} {last[0]}", "time": last[1]}, sealed=sealed if since and since < sealed <= time else None)
         if event == "approval_decision" and outcome != "ok" and record.get("decision") == "approve": self.decided.append(record)
         if event == "certificate_import" and outcome != "ok": self.refused.append(record)
         if event == "refusals" or event in USES + ("request",) and not is_use: self.refuse(record, caller)
@@ -133,7 +144,7 @@ class Findings:
                 opened, latest = self.opened.setdefault(key, (collections.Counter(), time))
                 opened[caller or "–"] += 1
                 self.opened[key] = opened, max(latest, time)
-            if event == "decrypt" and outcome == "ok" and time > self.successors.get(key, "9"): self.succeeded[key].add(record)
+            if event == "decrypt" and time > self.successors.get(key, "9"): self.succeeded[key].add(record)
             if event == "decrypt" and superseded and time > superseded:
                 late = self.late.setdefault(key, {"superseded": superseded, "cutOff": cut_off, "opened": {}})
                 late["opened"].setdefault(caller, Records()).add(record)
@@ -350,19 +361,21 @@ def named(keys, counted):
 def described(finding, counted):
     """Returns a finding as the report has it."""
     kind, members = finding["kind"], {name: value for name, value in finding.items() if name != "records"}
-    if "since" in finding and "until" in finding: members["length"] = length(finding["since"], finding["until"])
+    end = finding["sealed"] if kind == "clock_set_back" and "sealed" in finding else finding.get("until")
+    if "since" in finding and end and (between := length(finding["since"], end)) != "0 s": members["length"] = between
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
     served = members.pop("servedFrom", finding["time"])
     since, until = {
         "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), served),
         "ended_without_stop": (finding.get("sealed", finding.get("since")), finding.get("until")),
-        "records_dropped": (finding.get("previous", {}).get("time", finding.get("since")), finding.get("until")),
+        "records_dropped": (finding.get("since", finding.get("previous", {}).get("time")), finding.get("until")),
         "clock_set_back": (finding.get("before") if "ahead" in finding else finding.get("since"), finding.get("nextUse")),
         "hsm_unavailable": (finding.get("before"), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)),
     }.get(kind, (None, None))
     # The time in which the node surely did not serve.
-    sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until"))}.get(kind)
+    sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until")),
+            "clock_set_back": members.pop("refusedAhead", None)}.get(kind)
     if since and until and (kind != "clock_set_back" or finding["refused"]):
         members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True),
                            "least": length(*sure) if sure and all(sure) else "0 s"}

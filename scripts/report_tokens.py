@@ -1,6 +1,7 @@
 """The HSM tokens' statements about themselves and their keys in an export, and their logs of uses, for recount-report."""
 import array, base64, bisect, collections, datetime, hashlib, itertools, json, pathlib, re
 from report_records import ARRIVALS, EPOCH, facts, key_of, most, name_of, Records, USES
+from report_findings import length
 from report_template import canonical
 
 class HSMTokens:
@@ -139,7 +140,8 @@ class TokenUses:
         except (AttributeError, KeyError, TypeError, ValueError): raise OSError(f"{path} is no whole log of an HSM token's uses") from None
         self.least, self.most, self.outside_records = collections.Counter(), collections.Counter(), 0
         self.certain, self.possible, self.sealers, self.nearest, self.uncounted = {}, {}, {}, {}, {}
-        self.misdated: collections.Counter = collections.Counter()
+        # The uses, and the times of the seals, that a wrong clock dated, by node and the first of its records.
+        self.misdated: dict = {}
 
     @staticmethod
     def moment(time):
@@ -158,7 +160,9 @@ class TokenUses:
     def add(self, key, least, most, node, token, time, is_in, misdated):
         if self.header.get("node", node) != node or token and self.header.get("token", token) not in [token, *token.split(",")]: return
         if misdated:  # the first of the records with the times of a wrong clock, which match no use
-            self.misdated.update({(node, misdated, key in self.sealers): most, (node, misdated, key not in self.sealers): 0})
+            uses, seals = self.misdated.get((node, misdated), (0, []))
+            is_seal = key in self.sealers
+            self.misdated[node, misdated] = uses + most * (not is_seal), seals + [milliseconds(time)] * is_seal
             return
         at = milliseconds(time)
         # A use that the record explains may be outside of the log.
@@ -211,7 +215,7 @@ class TokenUses:
             self.keys[key] = remain, len(remain) if self.is_log else max(0, counted - self.most[key]), missing
             for day, times in itertools.groupby(remain, lambda time: text_of(time)[:10]): self.days[day, key] = list(times)
         self.losses = [loss for loss in findings if self.header.get("node", loss.get("node")) == loss.get("node") and (
-            loss["kind"] == "records_lost" or loss["kind"] == "clock_set_back" and (loss["node"], loss.get("first"), True) in self.misdated)]
+            loss["kind"] == "records_lost" or loss["kind"] == "clock_set_back" and (loss["node"], loss.get("first")) in self.misdated)]
         # The uses in each loss's time beyond those that it explains.
         self.beyond = {are_seals: [sum(self.is_within(loss, time) for time in self.remaining(are_seals)) - self.explainable(loss, are_seals)
                                    for loss in self.losses] for are_seals in (True, False)}
@@ -266,8 +270,26 @@ class TokenUses:
     def explainable(self, loss, are_seals):
         """Returns the number of uses that a loss explains at most. A lost record is of at most one use. Of the lost audit checkpoints,
         each sealed at least one lost record."""
-        misdated = self.misdated.get((loss["node"], loss["first"], are_seals)) if loss["kind"] == "clock_set_back" else None
-        return min(loss["count"] if misdated is None else misdated, sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
+        return min(self.capacity(loss, are_seals), sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
+
+    def capacity(self, loss, are_seals):
+        if loss["kind"] != "clock_set_back": return loss["count"]
+        uses, seals = self.misdated[loss["node"], loss["first"]]
+        return len(seals) if are_seals else uses
+
+    def clock(self, finding):
+        """Returns what the log shows of a clock that was ahead: the times that it has for the seals which that clock dated. None
+        unless as many seals of the node are in no record in that time."""
+        _, dated = self.misdated.get((finding["node"], finding.get("first")), (0, []))
+        times = sorted(time for key, (remain, *_) in self.keys.items() if self.sealers.get(key) == finding["node"]
+                       for time in remain if self.is_within(finding, time))
+        ahead = [clock - time for clock, time in zip(dated, times)]
+        if not dated or len(dated) != len(times) or min(ahead) <= 0: return None
+        (least, low), (most, high) = min(zip(ahead, times)), max(zip(ahead, times))
+        refused = finding.get("refusedAhead")
+        return facts(count=len(dated), first=text_of(times[0]), last=text_of(times[-1]), least=length(text_of(low), text_of(low + least)),
+                     most=length(text_of(high), text_of(high + most), is_most=True),
+                     since=refused and text_of(milliseconds(refused[0]) - most), until=refused and text_of(milliseconds(refused[1]) - least))
 
     def remaining(self, are_seals):
         return [time for key, (times, *_) in self.keys.items() if (key in self.sealers) == are_seals for time in times]
@@ -301,7 +323,8 @@ class TokenUses:
             unexplained=seals + others, explainable=lost_seals + lost_others, certain=seals + others - lost_seals - lost_others,
             seals=seals or None, explainableSeals=lost_seals or None,
             losses=[facts(node=loss["node"], first=loss["first"], last=loss["last"], explainable=of_seals + of_others,
-                          seals=of_seals or None, clock=loss["kind"] == "clock_set_back" or None) for loss, of_seals, of_others in lost],
+                          seals=of_seals or None, clock=loss["kind"] == "clock_set_back" or None,
+                          room=self.capacity(loss, False) - of_others or None) for loss, of_seals, of_others in lost],
             days=[day_of(day, key, times) for (day, key), times in sorted(self.days.items())])
 
     def findings(self, other, since, last, algorithms):

@@ -155,7 +155,7 @@ extension Year {
                 node, now, event, .ok, caller, merchant: key.merchant, key: key.hash, transaction: transaction,
                 protection: key.protection, usesToken: true)
             guard isKept else { return }
-            if key.succeededAt != nil { key.life.releasesAfterSuccession += 1 }
+            if key.succeededAt != nil { key.life.usesAfterSuccession += 1 }
             if key.state == .deactivated {
                 key.life.releasesAfterSupersession += 1
                 totals.countSuperseded(key: key.hash, caller: caller.name)
@@ -177,7 +177,9 @@ extension Year {
             node, now, .decrypt(reference: release.reference), .repeated, PaymentCaller.all[caller],
             merchant: release.key.merchant, key: release.key.hash, transaction: release.transaction,
             protection: release.key.protection, usesToken: true)
-        guard isKept, release.key.state == .deactivated else { return }
+        guard isKept else { return }
+        if release.key.succeededAt != nil { release.key.life.usesAfterSuccession += 1 }
+        guard release.key.state == .deactivated else { return }
         release.key.life.repeatsAfterSupersession += 1
         totals.countSuperseded(key: release.key.hash, caller: PaymentCaller.all[caller].name)
     }

@@ -40,7 +40,8 @@ struct Truth: Encodable {
         var destroyed: Step?
         /// The destruction of the key's objects in the HSM tokens of the other nodes.
         var objectsDestroyed: [Step] = []
-        var releasesAfterSuccession = 0
+        /// The releases and repeated releases.
+        var usesAfterSuccession = 0
         var releasesAfterSupersession = 0
         var repeatsAfterSupersession = 0
         /// The number of uses in the HSM without the daemon, which have no record.

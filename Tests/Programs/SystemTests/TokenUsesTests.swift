@@ -110,7 +110,7 @@ import TokenForge
                 setup.harness.directory.path("report.pem"), "--token-uses",
                 setup.harness.directory.path("report.uses-primary.jsonl"),
             ])
-        #expect(verified.status == 0, "\(verified)")
+        #expect(verified.status == 2 && verified.output.hasSuffix(" and of the HSM tokens' logs\n"), "\(verified)")
         // Both requests for the log are recorded with the HSM token and the requested period.
         let list = try await setup.harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
         let looks = (try JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)

@@ -230,7 +230,7 @@ struct HSMTokenFactsTests {
         var book = RecordBook()
         func certificate(_ days: Double, _ issuer: String) -> AuditEvent {
             .certificateImport(
-                certificate: nil,
+                certificate: .of(Array(issuer.utf8)),
                 key: KeyFacts(
                     algorithm: .rsa, origin: .generated, certificateEnd: RecordBook.time(days * 24),
                     issuer: AuditText(issuer)))
@@ -247,6 +247,7 @@ struct HSMTokenFactsTests {
         #expect(keys[1]["certificateEnd"]?.stringValue == RecordBook.time(400 * 24).text)
         let page = try book.page()
         #expect(page.contains("algorithm not recorded<br>") && page.contains("…</code> RSA, 2048<br>"))
-        #expect(page.contains("Certificate: to 2027-02-05, CN=new</td>"))
+        let digest = AuditDigest.of(Array("CN=new".utf8)).hex
+        #expect(page.contains("Certificate: to 2027-02-05, CN=new, SHA-256 <code>\(digest)</code></td>"))
     }
 }

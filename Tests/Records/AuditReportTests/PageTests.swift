@@ -128,6 +128,7 @@ struct PageTests {
         try await book.expectRecounted()
         let page = try book.page()
         #expect(page.contains("bob; asked for by alice, approved by bob"))
+        #expect(page.contains("<code class=\"t\">AAAAAAAA…</code> EC, 256<br>"))
         #expect(page.contains("<td>audit_key_change: \(to.base64.prefix(8))…</td>"))
         for (key, rest) in [
             (

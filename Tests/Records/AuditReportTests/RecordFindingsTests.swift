@@ -99,6 +99,8 @@ extension FindingsTests {
         #expect(loss.heads.before?.place.text == "node-1 3" && loss.heads.after?.place.text == "node-1 8")
         let page = try book.page()
         #expect(page.contains("The first after: node-1 8, 2026-01-05 08:00:00, by dora."))
+        #expect(page.contains("node-3 3</span>, <span class=\"t\">2026-01-03 12:00:00</span>, by dora; later "))
+        #expect(page.contains("which it does not show: 2</td>") && page.contains("which it does not show: 0</td>"))
         #expect(page.contains(": 2026-01-03 02:00:00 by dora (node-3 2); 2026-01-03 12:00:00 by dora (node-3 3); "))
         #expect(page.contains("2026-01-03 23:00:00 by dora (node-4 11); 2026-01-04 00:00:00 by dora (node-4 12)."))
         // A person who asks other nodes for their own heads may have asked node-1 too.
@@ -109,6 +111,7 @@ extension FindingsTests {
     func dropped() async throws {
         var book = RecordBook()
         try book.add(.verify, on: "node-2", at: 4, by: "checkout")
+        try book.seal(on: "node-2", at: 5.5)
         try book.add(
             .recordsDropped(count: 137, since: RecordBook.time(5)), .refused(.ledgerUnavailable), on: "node-2", at: 6)
         let found = try #require(try await Self.findings(book).first)
@@ -116,11 +119,13 @@ extension FindingsTests {
         #expect(try book.page().contains("Record node-2 1 of 2026-01-01 04:00:00 and the next one, node-2 2, "))
         #expect(found.kind == .recordsDropped && found.count == 137 && found.node?.name == "node-2")
         #expect(found.since == RecordBook.time(5) && found.until == RecordBook.time(6))
+        #expect(found.lastSeal == RecordBook.time(5.5))
+        #expect(try book.page().contains("on and off, but not at the seal of 2026-01-01 05:30:00: 137 requests"))
         #expect(
             try book.page().contains(
                 "137 requests refused whose records are missing. Payments whose records were written in this time were "
-                    + "answered</td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td><span class=\"t\">2026-01-01 "
-                    + "06:00:00</span></td><td>at least 0 s, at most 2 h</td>"))
+                    + "answered</td><td><span class=\"t\">2026-01-01 05:00:00</span></td><td><span class=\"t\">2026-01-01 "
+                    + "06:00:00</span></td><td>at least 0 s, at most 1 h</td>"))
     }
 
     @Test("finds a start without a stop, with the time without records, and a clock that was set back")
@@ -158,7 +163,7 @@ extension FindingsTests {
         #expect(
             try book.page().contains(
                 "records 3 to 4 have later times than the next record. The first of them has 2026-01-01 05:06:00, "
-                    + "and the record before it 2026-01-01 02:00:00."))
+                    + "and the last record or seal before it 2026-01-01 02:00:00."))
     }
 
     @Test("counts the requests that a wrong clock's node refused, up to its next use")
@@ -178,11 +183,62 @@ extension FindingsTests {
         // The clock was wrong at some time after the last use before it, and the next use was served.
         #expect(
             page.contains(
-                "3 requests refused with signing_time_outside_window, none served</td><td><span class=\"t\">2026-01-01 "
-                    + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at least 0 s, at most 3 h</td>"
+                "3 requests refused with signing_time_outside_window, none served. At least from the first to the last of those before it "
+                    + "was set back</td><td><span class=\"t\">2026-01-01 "
+                    + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at least 1 h, at most 3 h</td>"
             ))
         // The record at which the clock was set back is one of the refused ones, and is listed once.
         #expect(found.records.beginning.map(\.text) == ["node-1 3", "node-1 4", "node-1 5"])
+    }
+
+    @Test("bounds a wrong clock by the seals around it, and measures it by their times in an HSM token's log")
+    func sealsOfClock() async throws {
+        var book = RecordBook()
+        let refused = AuditOutcome.refused(.signingTimeOutsideWindow)
+        func request(_ outcome: AuditOutcome, at hours: Double) throws {
+            try book.add(
+                Self.decrypt, outcome, at: hours, by: "checkout", key: RecordBook.key,
+                hsmToken: outcome == .ok ? "primary" : nil)
+        }
+        try request(.ok, at: 1)
+        try request(refused, at: 1)
+        try book.seal(at: 1.25)
+        // The clock is three hours ahead from 01:45 to 03:00.
+        for hours in [5.0, 5.5] { try request(refused, at: hours) }
+        try book.seal(at: 5.75)
+        try request(refused, at: 6)
+        try book.seal(at: 3.25)
+        try request(refused, at: 4)
+        try request(.ok, at: 4.5)
+        func log(_ seals: [Double]) -> [String] {
+            ReconciliationTests.log([1, 4.5]) + ReconciliationTests.log(seals, of: .zero).dropFirst()
+        }
+        book.tokenUses = [log([1.25, 2.75, 3.25])]
+        let found = try #require(try await Self.findings(book, .clockSetBack).first)
+        #expect(found.before == RecordBook.time(1.25) && found.lastSeal == RecordBook.time(3.25))
+        #expect(found.refusedAhead == RecordBook.time(5)...RecordBook.time(6))
+        let page = try book.page()
+        for text in [
+            "set back by at least 2 h 45 min: a seal of 2026-01-01 03:15:00, and a record of 2026-01-01 04:00:00, follow one ",
+            "forward by at most 3 h 45 min:", "<td>at least 1 h, at most 3 h 15 min</td>",
+            "(1) from 2026-01-01 02:45:00 to 2026-01-01 02:45:00: it was ahead by at least 3 h and at most 3 h. ",
+            "refuse requests from 2026-01-01 02:00:00 to 2026-01-01 03:00:00, before it was set back.",
+        ] { #expect(page.contains(text), "\(text)") }
+        // Which of two uses is the seal, nothing shows.
+        book.tokenUses = [log([1.25, 2, 2.75, 3.25])]
+        try await book.expectRecounted()
+        #expect(try !book.page().contains("it was ahead by"))
+    }
+
+    @Test("says no length of a finding at one moment")
+    func moment() async throws {
+        var book = RecordBook()
+        for _ in 0..<3 {
+            try book.add(Self.decrypt, .refused(.hsmUnavailable), at: 1, by: "checkout", key: RecordBook.key)
+        }
+        #expect(try await Self.findings(book).map(\.kind) == [.hsmUnavailable])
+        let page = try book.page()
+        #expect(page.contains("<td>at least 0 s</td>") && !page.contains("(0 s)"))
     }
 
     @Test(
@@ -274,7 +330,7 @@ extension FindingsTests {
         for hours in [14.25, 11.75, 14] { try book.add(.verify, at: hours, by: "checkout") }
         try book.seal(at: 14.26)
         try await book.expectRecounted()
-        let late = "1 times; the longest time: records 3 to 4, from <span class=\"t\">2026-01-01 11:45:00</span> to "
+        let late = "times: 1; the longest: records 3 to 4, from <span class=\"t\">2026-01-01 11:45:00</span> to "
         #expect(try book.page().contains(late + "<span class=\"t\">2026-01-01 14:15:36</span> (2 h 30 min)"))
     }
 

@@ -49,6 +49,11 @@ struct TokenLogFindingsTests {
         // As many uses as were lost are no finding, and are not listed.
         book.tokenUses = [ReconciliationTests.log([5, 6, 7])]
         #expect(try await FindingsTests.findings(book, .usesBeyondLoss).isEmpty)
+        #expect(try !book.page().contains("They would explain"))
+        // One use fewer leaves room for another person's.
+        book.tokenUses = [ReconciliationTests.log([5, 6])]
+        try await book.expectRecounted()
+        #expect(try book.page().contains("are lost. They would explain 1 more: "))
     }
 
     @Test("finds operations that a key's type does not do, or that the log's format does not name")

@@ -43,6 +43,7 @@ struct KeyTableFacts {
             "destroyedOn": key.first("destroyed")?.place.node,
             "removedOn": removed.isEmpty ? nil : Set(removed).sorted(),
             "service": service(of: key), "certificateEnd": key.certificate?.end, "issuer": key.certificate?.issuer,
+            "certificateSha256": key.certificate?.digest,
             "life": Self.shown(key).map { event in
                 .facts([
                     "key": key.key, "step": event.step.name, "state": event.step.state, "time": event.time,
@@ -53,7 +54,7 @@ struct KeyTableFacts {
                 ])
             } as [JSONValue],
             "successor": builder.successions[key.key].map { succession in
-                let which = "decrypt, ok, key \(key.key.base64), after its successor served"
+                let which = "decrypt, ok or repeat, key \(key.key.base64), after its successor served"
                 return JSONValue.facts([
                     "since": succession.since, "opened": succession.opened.facts(figures, which),
                 ])

@@ -36,7 +36,7 @@ struct RecordFacts {
             .facts([
                 "kind": finding.kind.rawValue, "time": finding.time, "node": finding.node, "key": finding.key,
                 "caller": finding.caller, "token": finding.hsmToken, "since": finding.since, "until": finding.until,
-                "length": finding.since.flatMap { since in finding.until.map { since.length(to: $0) } },
+                "length": length(of: finding),
                 "count": finding.count, "one": finding.count == 1 ? true : nil,
                 "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
                 "forward": finding.before.flatMap { before in
@@ -44,7 +44,7 @@ struct RecordFacts {
                 },
                 "refused": finding.refused, "refusedBefore": finding.refusedBefore, "nextUse": finding.nextUse,
                 "nextSeal": finding.nextSeal,
-                "sealed": finding.kind == .endedWithoutStop ? finding.lastSeal : nil, "what": finding.what,
+                "sealed": finding.kind == .recordsLost ? nil : finding.lastSeal, "what": finding.what,
                 "previous": finding.previous, "superseded": finding.superseded,
                 "least": finding.kind == .manyRefusals ? RefusalsByCaller.refusalsOfHour : nil,
                 "payments": finding.payments, "unopened": finding.unopened.ifAny,
@@ -69,6 +69,14 @@ struct RecordFacts {
                     ? nil : figures.figure(finding.records, "finding \(finding.kind.rawValue)"),
             ])
         }
+    }
+
+    /// The time from the first to the last moment of a finding; nil if it is less than a second. A clock was set back by more,
+    /// if an audit checkpoint was made between both.
+    private func length(of finding: Finding) -> String? {
+        let until = finding.kind == .clockSetBack ? finding.lastSeal ?? finding.until : finding.until
+        let length = finding.since.flatMap { since in until.map { since.length(to: $0) } }
+        return length == "0 s" ? nil : length
     }
 
     /// The keys with the most requests, with their merchants.
@@ -114,8 +122,9 @@ struct RecordFacts {
     private static func more(_ list: [some Any]) -> Int? { max(0, list.count - maximumHeads).ifAny }
 
     /// The seals during a loss, first those near a request for a head, by the HSM tokens' logs; nil if there are none. Between
-    /// two seals that are far apart, their number, which is nil without a log.
+    /// two seals that are far apart, their number, which is nil without a log. Those that a wrong clock dated, with their times.
     private func signed(during finding: Finding) -> JSONValue? {
+        if finding.kind == .clockSetBack { return clock(of: finding) }
         guard [.recordsLost, .sealsApart].contains(finding.kind) else { return nil }
         let (incidents, seals) = (builder.incidents, builder.reconciliation.seals(during: finding))
         guard finding.kind == .recordsLost else {
@@ -142,32 +151,50 @@ struct RecordFacts {
             ])
     }
 
+    /// By how much a clock was ahead, by the times that an HSM token's log has for the seals that it dated, and when it made the
+    /// node refuse requests.
+    private func clock(of finding: Finding) -> JSONValue? {
+        let seals = builder.reconciliation.misdatedSeals(by: finding)
+        func ahead(_ seal: Reconciliation.MisdatedSeal) -> Int64 { seal.clock.milliseconds - seal.log.milliseconds }
+        guard let least = seals.min(by: { ahead($0) < ahead($1) }), let most = seals.max(by: { ahead($0) < ahead($1) }),
+            ahead(least) > 0
+        else { return nil }
+        let refused = finding.refusedAhead
+        return .facts([
+            "count": seals.count, "first": seals.first?.log, "last": seals.last?.log,
+            "least": least.log.length(to: least.clock), "most": most.log.length(to: most.clock, roundedUp: true),
+            "since": refused.map { AuditTime(milliseconds: $0.lowerBound.milliseconds - ahead(most)) },
+            "until": refused.map { AuditTime(milliseconds: $0.upperBound.milliseconds - ahead(least)) },
+        ])
+    }
+
     /// The longest time in which a finding's node may not have served, from the last sign of service before to the first
     /// after it. Without a log of its seals, the node that lost records gave the last sign with the copy's last record.
     private func downtime(of finding: Finding) -> JSONValue? {
-        let (since, until): (AuditTime?, AuditTime?) =
+        // The last two are the beginning and the end of the time in which the node surely did not serve.
+        let (since, until, begin, end): (AuditTime?, AuditTime?, AuditTime?, AuditTime?) =
             switch finding.kind {
             case .recordsLost:
                 (
                     builder.reconciliation.seals(during: finding).last ?? finding.since,
-                    finding.servedFrom ?? finding.time
+                    finding.servedFrom ?? finding.time, finding.until, finding.servedFrom ?? finding.time
                 )
-            case .endedWithoutStop: (finding.lastSeal ?? finding.since, finding.until)
-            case .hsmUnavailable: (finding.before, [finding.nextUse, finding.nextSeal].compactMap(\.self).min())
-            case .recordsDropped: (finding.previous?.time ?? finding.since, finding.until)
+            case .endedWithoutStop: (finding.lastSeal ?? finding.since, finding.until, nil, nil)
+            case .hsmUnavailable:
+                (
+                    finding.before, [finding.nextUse, finding.nextSeal].compactMap(\.self).min(), finding.since,
+                    finding.until
+                )
+            case .recordsDropped: (finding.since ?? finding.previous?.time, finding.until, nil, nil)
             case .clockSetBack where finding.refused ?? 0 > 0:
-                (finding.ahead == nil ? finding.since : finding.before, finding.nextUse)
-            default: (nil, nil)
+                (
+                    finding.ahead == nil ? finding.since : finding.before, finding.nextUse,
+                    finding.refusedAhead?.lowerBound, finding.refusedAhead?.upperBound
+                )
+            default: (nil, nil, nil, nil)
             }
         guard let since, let until else { return nil }
-        // The time in which the node surely did not serve.
-        let sure: (AuditTime?, AuditTime?) =
-            switch finding.kind {
-            case .recordsLost: (finding.until, until)
-            case .hsmUnavailable: (finding.since, finding.until)
-            default: (since, since)
-            }
-        let least = sure.0.flatMap { begin in sure.1.map { begin.length(to: $0) } }
+        let least = begin.flatMap { begin in end.map { begin.length(to: $0) } }
         return .facts([
             "since": since, "until": until, "length": since.length(to: until, roundedUp: true), "least": least ?? "0 s",
         ])
@@ -178,11 +205,13 @@ struct RecordFacts {
         builder.auditKeys.keys.map { key in
             let range = export.verdict.nodes.first { $0.node == key.node }?.range
             let (change, replacement) = (key.change, key.replacement)
+            let kind: (name: String, bits: Int)? = key.isRSA.map { $0 ? ("RSA", 2048) : ("EC", 256) }
             let approval = change.flatMap { change in
                 builder.acts.sentence(ofApproval: change.details["approval"]?.stringValue, at: change.time)
             }
             return .facts([
                 "node": key.node, "key": key.key, "keyId": key.key.hex, "token": change?.hsmToken,
+                "algorithm": kind?.name, "bits": kind?.bits,
                 "time": change?.time, "by": change?.callerText, "approval": approval,
                 "reason": change?.details["reason"], "record": change.map { RecordPlace($0) },
                 "until": replacement?.time, "lost": replacement?.details["formerKey"] == nil ? nil : true,
@@ -238,6 +267,15 @@ struct RecordFacts {
         }
     }
 
+    /// The last head of a node that a person asked it for, and the number of records after it.
+    private func lastHead(_ node: SystemHistory.Node) -> JSONValue? {
+        builder.incidents.lastHead(of: node.node).map { head in
+            .facts([
+                "time": head.time, "record": head.place, "by": head.by, "later": node.last - head.place.sequence,
+            ])
+        }
+    }
+
     func nodes(_ figures: Figures) -> [JSONValue] {
         builder.system.sortedNodes.map { node in
             let verdict = export.verdict.nodes.first { $0.node == node.node }
@@ -249,7 +287,7 @@ struct RecordFacts {
                 "keys": verdict?.source?.description, "firstTime": node.firstTime, "lastTime": node.lastTime,
                 "hasSettings": !(builder.system.values[node.node] ?? [:]).isEmpty,
                 "retained": builder.system.values[node.node]?["ledger.retain_records"],
-                "headReaders": headReaders(node),
+                "headReaders": headReaders(node), "lastHead": lastHead(node),
                 "starts": figures.figure(node.starts, "event start of \(node.node.name)"),
                 "stops": figures.figure(node.stops, "event stop of \(node.node.name)"),
                 "programReadings": figures.figure(

@@ -169,6 +169,7 @@ struct UseFacts {
                     return .facts([
                         "node": loss.node, "first": loss.first, "last": loss.last, "explainable": seals + uses,
                         "seals": seals.ifAny, "clock": loss.kind == .clockSetBack ? true : nil,
+                        "room": reconciliation.room(in: loss, of: place).ifAny,
                     ])
                 } as [JSONValue],
                 "days": reconciliation.unexplainedDays(of: place, findings).map { day in

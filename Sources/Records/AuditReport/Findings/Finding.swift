@@ -74,12 +74,16 @@ public struct Finding: Sendable, Equatable {
     public var refused: Int?
     /// Those of ``refused`` before the clock was set back.
     var refusedBefore: Int?
+    /// The first and the last time, by a clock that was ahead, of the requests that it made the node refuse without a use
+    /// between them, before it was set back.
+    var refusedAhead: ClosedRange<AuditTime>?
     /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
     /// The time of the next audit checkpoint after an HSM token did not answer.
     var nextSeal: AuditTime?
     /// The time from which a restored ledger's node releases payments again, and that of the last checkpoint of its copy, or
-    /// after the last record of a daemon that ended without a stop.
+    /// after the last record of a daemon that ended without a stop, after the first request whose record could not be
+    /// written, or over the last record before the clock was set back, if it was set back before that checkpoint.
     var servedFrom: AuditTime?
     var lastSeal: AuditTime?
     /// The record directly before that of records that could not be written.

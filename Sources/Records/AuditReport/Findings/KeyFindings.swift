@@ -84,10 +84,8 @@ struct Succession: Sendable {
     fileprivate init(since: AuditTime) { self.since = since }
 
     mutating func take(_ entry: AuditEntry) {
-        guard entry.time > since, entry.event == AuditEvent.Name.decrypt.rawValue,
-            entry.outcome == AuditOutcome.ok.text
-        else { return }
-        opened.take(entry)
+        let isOpened = entry.event == AuditEvent.Name.decrypt.rawValue && AuditOutcome.used.contains(entry.outcome)
+        if isOpened, entry.time > since { opened.take(entry) }
     }
 }
 

@@ -52,8 +52,22 @@ struct RecordIncidents: Sendable {
         var memoryLosses: Finding?
         /// The records at which the clock was set back, which the first pass has found, in their order.
         var setBacks: ArraySlice<SetBack> = []
-        /// The records directly before the next of these that have later times, if the last record has one.
-        var ahead: (first: Int, before: AuditTime?, time: AuditTime)?
+        /// The records directly before the next of these that have later times, if the last record has one, with the time of
+        /// the last record or audit checkpoint before them, and ``Finding/refusedAhead``.
+        var ahead: (first: Int, before: AuditTime?, time: AuditTime, refused: ClosedRange<AuditTime>?)?
+
+        /// Returns the time of the last audit checkpoint if it is in this time; nil otherwise.
+        func lastSeal(after since: AuditTime?, upTo until: AuditTime) -> AuditTime? {
+            lastSeal.flatMap { seal in since.map { $0 < seal.time && seal.time <= until } == true ? seal.time : nil }
+        }
+
+        /// The time of the last audit checkpoint if it seals the last record; nil otherwise.
+        var sealOfLast: AuditTime? { lastSeal?.sequence == last?.sequence ? lastSeal?.time : nil }
+
+        /// Returns the time of the last record, or of its audit checkpoint if its clock was not ahead of this time.
+        func lastTime(upTo time: AuditTime) -> AuditTime? {
+            last.map { last in sealOfLast.map { last.time <= $0 && $0 <= time ? $0 : last.time } ?? last.time }
+        }
     }
 
     private struct SetBack {
@@ -115,7 +129,7 @@ struct RecordIncidents: Sendable {
         }
         if let next = node.setBacks.first {
             let isAhead = entry.time > next.time
-            node.ahead = isAhead ? node.ahead ?? (entry.sequence, node.last?.time, entry.time) : nil
+            node.ahead = isAhead ? node.ahead ?? (entry.sequence, node.lastTime(upTo: next.time), entry.time, nil) : nil
         }
         let isDone = entry.outcome == AuditOutcome.ok.text
         if inPeriod, entry.outcome == "hsm_unavailable" {
@@ -128,8 +142,7 @@ struct RecordIncidents: Sendable {
             if inPeriod, !node.hasStopped, let last = node.last {
                 var finding = Finding(.endedWithoutStop, entry)
                 (finding.since, finding.until) = (last.time, entry.time)
-                finding.lastSeal = node.lastSeal?.time
-                if let sealed = finding.lastSeal, sealed <= last.time || sealed > entry.time { finding.lastSeal = nil }
+                finding.lastSeal = node.lastSeal(after: last.time, upTo: entry.time)
                 findings.add(finding)
             }
             node.hasStopped = false
@@ -160,6 +173,7 @@ struct RecordIncidents: Sendable {
             var finding = Finding(.recordsDropped, entry)
             finding.since = entry.details["since"]?.stringValue.flatMap(AuditTime.init(stored:))
             finding.until = entry.time
+            finding.lastSeal = node.lastSeal(after: finding.since, upTo: entry.time)
             finding.previous = node.last.map {
                 RecordMoment(time: $0.time, place: RecordPlace(entry.node, $0.sequence))
             }
@@ -178,8 +192,13 @@ struct RecordIncidents: Sendable {
     }
 
     private mutating func takeUse(_ entry: AuditEntry, _ node: inout Node) {
-        if Self.isRefusedForTime(entry) { node.refused.add(entry) }
+        if Self.isRefusedForTime(entry) {
+            node.refused.add(entry)
+            let known = node.ahead?.refused ?? entry.time...entry.time
+            node.ahead?.refused = min(known.lowerBound, entry.time)...max(known.upperBound, entry.time)
+        }
         guard AuditOutcome.used.contains(entry.outcome) else { return }
+        node.ahead?.refused = nil
         node.copy = nil
         if var outage = Self.outage(node, of: entry.node) {
             outage.nextUse = entry.time
@@ -206,6 +225,9 @@ struct RecordIncidents: Sendable {
         node.lacksHead = false
     }
 
+    /// Returns the last request for a head of this node that it answered itself.
+    func lastHead(of node: AuditNode) -> HeadRequest? { nodes[node]?.lastHead }
+
     /// Returns the requests for heads that other nodes answered while the records were lost.
     ///
     /// - Parameter isOfNode: true for heads of the node that lost the records, false for heads of other nodes only.
@@ -228,7 +250,11 @@ struct RecordIncidents: Sendable {
     {
         var finding = Finding(.clockSetBack, entry)
         (finding.since, finding.until) = (last.time, entry.time)
+        finding.lastSeal = node.sealOfLast.flatMap {
+            $0.milliseconds + setBackLength < last.time.milliseconds ? $0 : nil
+        }
         guard let ahead = node.ahead else { return finding }
+        finding.refusedAhead = ahead.refused
         (finding.first, finding.last, finding.count) = (ahead.first, last.sequence, last.sequence - ahead.first + 1)
         (finding.before, finding.ahead) = (ahead.before, ahead.time)
         return finding

@@ -9,6 +9,8 @@ struct AuditKeyHistory: Sendable {
         fileprivate(set) var change: AuditEntry?
         /// The record by which the next key came into service.
         fileprivate(set) var replacement: AuditEntry?
+        /// True if its audit checkpoints name an algorithm of RSA-2048, false for ECDSA on P-256; nil without any.
+        fileprivate(set) var isRSA: Bool?
         fileprivate(set) var seals = 0
         fileprivate(set) var firstSeal: AuditTime?
         fileprivate(set) var lastSeal: AuditTime?
@@ -34,6 +36,7 @@ struct AuditKeyHistory: Sendable {
     mutating func take(_ checkpoint: Checkpoint) {
         let index = index(of: checkpoint.keyId, checkpoint.node)
         keys[index].seals += 1
+        keys[index].isRSA = checkpoint.algorithm != .ecdsaP256
         keys[index].firstSeal = keys[index].firstSeal ?? checkpoint.time
         keys[index].lastSeal = checkpoint.time
     }

@@ -35,11 +35,12 @@ public struct KeyHistory: Sendable, Equatable {
         let origin: String?
     }
 
-    /// The newest recorded certificate's end and issuer, as the record has them.
+    /// The newest recorded certificate's end, issuer and SHA-256, as the record has them.
     struct Certificate: Sendable, Equatable {
         let time: AuditTime
         let end: String
         let issuer: String?
+        let digest: String?
     }
 
     public let key: AuditDigest
@@ -120,7 +121,9 @@ public struct KeyHistory: Sendable, Equatable {
                 origin: entry.details["origin"]?.stringValue)
         }
         if let end = entry.details["certificateEnd"]?.stringValue, certificate.map({ $0.time <= entry.time }) ?? true {
-            certificate = Certificate(time: entry.time, end: end, issuer: entry.details["issuer"]?.stringValue)
+            certificate = Certificate(
+                time: entry.time, end: end, issuer: entry.details["issuer"]?.stringValue,
+                digest: entry.details["certificateSha256"]?.stringValue)
         }
     }
 

@@ -28,7 +28,7 @@ public struct Reconciliation: Sendable {
     private var nearest: [[AuditDigest?: NearestRecords]]
     /// The uses and the seals in records whose times a wrong clock has set, for each log, by the first of these records. No
     /// time matches them.
-    private var misdated: [[RecordPlace: (uses: Int, seals: Int)]]
+    private var misdated: [[RecordPlace: (uses: Int, seals: [AuditTime])]]
     /// The nodes whose audit checkpoints each audit key signed last.
     private(set) var auditKeys: [AuditDigest: AuditNode] = [:]
 
@@ -165,9 +165,24 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    private func misdated(by finding: Finding, of log: Int) -> (uses: Int, seals: Int)? {
+    private func misdated(by finding: Finding, of log: Int) -> (uses: Int, seals: [AuditTime])? {
         guard finding.kind == .clockSetBack, let node = finding.node, let first = finding.first else { return nil }
         return misdated[log][RecordPlace(node, first)]
+    }
+
+    /// A seal with its time by a node's clock that was ahead, and by an HSM token's log.
+    typealias MisdatedSeal = (clock: AuditTime, log: AuditTime)
+
+    /// Returns the seals of a node that a wrong clock dated, in their order; none if a log has not as many of the node's seals in
+    /// no record.
+    func misdatedSeals(by finding: Finding) -> [MisdatedSeal] {
+        for log in logs.indices {
+            guard let dated = misdated(by: finding, of: log)?.seals, !dated.isEmpty else { continue }
+            let times = within(finding, of: log, areSeals: true).filter { auditKeys[$0.key] == finding.node }
+                .flatMap(\.times).sorted()
+            if times.count == dated.count { return zip(dated, times).map { ($0, $1) } }
+        }
+        return []
     }
 
     /// Returns true if a lost or misdated record may explain a use of this time.
@@ -220,8 +235,15 @@ public struct Reconciliation: Sendable {
     /// Returns the number of uses, or of seals, in the time of a loss beyond those that it explains. A lost record is of at
     /// most one use. Of the lost audit checkpoints, each sealed at least one lost record.
     private func beyond(_ loss: Finding, of log: Int, areSeals: Bool) -> Int {
-        let misdated = misdated(by: loss, of: log).map { areSeals ? $0.seals : $0.uses }
-        return max(0, uses(during: loss, of: log, areSeals: areSeals) - (misdated ?? loss.count ?? 0))
+        max(0, -left(in: loss, of: log, areSeals: areSeals))
+    }
+
+    /// Returns the number of uses that a loss would explain beyond those in its time.
+    func room(in loss: Finding, of log: Int) -> Int { max(0, left(in: loss, of: log, areSeals: false)) }
+
+    private func left(in loss: Finding, of log: Int, areSeals: Bool) -> Int {
+        let misdated = misdated(by: loss, of: log).map { areSeals ? $0.seals.count : $0.uses }
+        return (misdated ?? loss.count ?? 0) - uses(during: loss, of: log, areSeals: areSeals)
     }
 
     private func uses(during loss: Finding, of log: Int, areSeals: Bool) -> Int {
@@ -237,64 +259,16 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Returns a finding that more uses are in the time of a loss than the loss explains; nil if that is not so.
-    private func findingBeyond(_ loss: Finding, of log: Int) -> Finding? {
-        let kinds = [true, false].filter { beyond(loss, of: log, areSeals: $0) > 0 }
-        let uses = kinds.flatMap { within(loss, of: log, areSeals: $0) }.filter { !$0.times.isEmpty }
-        guard let first = uses.compactMap(\.times.first).min() else { return nil }
-        var finding = Finding(.usesBeyondLoss, first)
-        (finding.since, finding.until) = (first, uses.compactMap(\.times.last).max())
-        (finding.node, finding.hsmToken) = (loss.node, logs[log].token)
-        (finding.first, finding.last) = (loss.first, loss.last)
-        finding.count = kinds.reduce(0) { $0 + beyond(loss, of: log, areSeals: $1) }
-        finding.keys = Dictionary(uniqueKeysWithValues: uses.map { ($0.key.base64, $0.times.count) })
-        return finding
-    }
-
-    /// Returns the findings that a log lacks uses that the record has, by key, and that it does not cover the period.
-    private func shortcomings(
-        of log: Int, upTo last: AuditTime, algorithms: [AuditDigest: String]
-    ) -> [Finding] {
-        func finding(_ kind: Finding.Kind, _ since: AuditTime, _ until: AuditTime, _ count: Int) -> Finding {
-            var finding = Finding(kind, since)
-            (finding.since, finding.until, finding.count) = (since, until, count)
-            (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
-            return finding
-        }
-        let (since, until) = (logs[log].since, logs[log].until)
-        let end = min(period.until, last).milliseconds
-        let isShort = since > period.since || until.milliseconds + Self.uncovered < end || outside[log] > 0
-        let lacking = comparisons[log].filter { $0.missing > 0 }.map { comparison in
-            let times = comparison.missingTimes
-            var lacking = finding(.uncountedUses, times.first ?? since, times.last ?? until, comparison.missing)
-            lacking.key = comparison.key
-            return lacking
-        }
-        let others = logs[log].operations.compactMap { key, operations -> Finding? in
-            let known = auditKeys[key] == nil ? Self.operations[algorithms[key] ?? ""] ?? Self.anyOperation : ["sign"]
-            let others = operations.filter { !known.contains($0.key) }
-            guard let first = others.values.map(\.first).min(), let last = others.values.map(\.last).max() else {
-                return nil
-            }
-            var other = finding(.otherOperation, first, last, others.values.reduce(0) { $0 + $1.count })
-            (other.key, other.operations) = (key, others.mapValues(\.count))
-            return other
-        }
-        return lacking + others + (isShort ? [finding(.shortLog, since, until, outside[log])] : [])
-    }
-
     /// The operations that a private key of an algorithm can do.
-    private static let operations: [String: Set<String>] = [
-        "EC": ["derive", "sign"], "RSA": ["decrypt", "unwrap", "sign"],
-    ]
+    private static let operations = ["EC": Set(["derive", "sign"]), "RSA": ["decrypt", "unwrap", "sign"]]
     private static let anyOperation = Set(RecordedKeyAttributes.Use.allCases.map(\.rawValue))
 
     /// The milliseconds by which a log may end before the period's last record, if no record of a use is in that time.
     private static let uncovered: Int64 = 3_600_000
 
     /// A finding for each key and day with uses that neither the record nor a loss of records explains, for each loss that
-    /// explains fewer uses than are in its time, for each log of another HSM token than the record's, and for each log that
-    /// lacks recorded uses or a part of the period.
+    /// explains fewer uses than are in its time, for each log of another HSM token than the record's, for each key with
+    /// operations that its type does not do, and for each log that lacks recorded uses or a part of the period.
     ///
     /// - Parameters:
     ///   - last: the time of the export's last record.
@@ -304,26 +278,53 @@ public struct Reconciliation: Sendable {
     ) -> [Finding] {
         logs.indices.flatMap { log -> [Finding] in
             let isOther = hsmTokens.hasOtherSerial(logs[log])
+            func found(_ kind: Finding.Kind, _ since: AuditTime?, _ until: AuditTime?, _ count: Int) -> Finding {
+                var finding = Finding(kind, since ?? logs[log].since)
+                (finding.since, finding.until, finding.count) = (finding.time, until ?? logs[log].until, count)
+                (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
+                finding.hasOtherSerial = isOther
+                return finding
+            }
+            func found(_ kind: Finding.Kind, _ key: AuditDigest, _ times: [AuditTime], _ count: Int) -> Finding {
+                var finding = found(kind, times.first, times.last, count)
+                finding.key = key
+                return finding
+            }
+            let days = unexplainedDays(of: log, findings).filter { !$0.certain.isEmpty }.map { day in
+                found(.unrecordedUses, day.key, day.certain, day.certain.count)
+            }
+            let beyond = losses(findings, of: log).compactMap { loss -> Finding? in
+                let kinds = [true, false].filter { self.beyond(loss, of: log, areSeals: $0) > 0 }
+                let uses = kinds.flatMap { within(loss, of: log, areSeals: $0) }.filter { !$0.times.isEmpty }
+                guard !uses.isEmpty else { return nil }
+                let count = kinds.reduce(0) { $0 + self.beyond(loss, of: log, areSeals: $1) }
+                var finding = found(
+                    .usesBeyondLoss, uses.compactMap(\.times.first).min(), uses.compactMap(\.times.last).max(), count)
+                (finding.node, finding.first, finding.last) = (loss.node, loss.first, loss.last)
+                finding.keys = Dictionary(uniqueKeysWithValues: uses.map { ($0.key.base64, $0.times.count) })
+                return finding
+            }
+            let lacking = comparisons[log].filter { $0.missing > 0 }.map { comparison in
+                found(.uncountedUses, comparison.key, comparison.missingTimes, comparison.missing)
+            }
+            let foreign = logs[log].operations.compactMap { key, operations -> Finding? in
+                let known =
+                    auditKeys[key] == nil ? Self.operations[algorithms[key] ?? ""] ?? Self.anyOperation : ["sign"]
+                let others = operations.filter { !known.contains($0.key) }
+                guard !others.isEmpty else { return nil }
+                let times = [others.values.map(\.first).min(), others.values.map(\.last).max()].compactMap(\.self)
+                var finding = found(.otherOperation, key, times, others.values.reduce(0) { $0 + $1.count })
+                finding.operations = others.mapValues(\.count)
+                return finding
+            }
+            let isShort =
+                logs[log].since > period.since || outside[log] > 0
+                || logs[log].until.milliseconds + Self.uncovered < min(period.until, last).milliseconds
             var other = Finding(.otherSerial, logs[log].since)
             (other.node, other.hsmToken, other.serial) = (logs[log].node, logs[log].token, logs[log].serial)
             other.recordedSerials = hsmTokens.serials(of: logs[log])
-            let days = unexplainedDays(of: log, findings).compactMap { day -> Finding? in
-                guard let first = day.certain.first else { return nil }
-                var finding = Finding(.unrecordedUses, first)
-                (finding.since, finding.until) = (first, day.certain.last)
-                (finding.node, finding.hsmToken) = (logs[log].node, logs[log].token)
-                (finding.key, finding.count) = (day.key, day.certain.count)
-                return finding
-            }
-            let found =
-                days + losses(findings, of: log).compactMap { findingBeyond($0, of: log) }
-                + shortcomings(of: log, upTo: last, algorithms: algorithms)
-            return (isOther ? [other] : [])
-                + found.map { finding in
-                    var finding = finding
-                    finding.hasOtherSerial = isOther
-                    return finding
-                }
+            return (isOther ? [other] : []) + days + beyond + lacking + foreign
+                + (isShort ? [found(.shortLog, nil, nil, outside[log])] : [])
         }
     }
 
@@ -358,8 +359,8 @@ public struct Reconciliation: Sendable {
         for log in logs.indices where logs[log].isOf(node, token: token) {
             if let misdated {
                 let isSeal = auditKeys[key] != nil
-                self.misdated[log][misdated, default: (0, 0)].uses += isSeal ? 0 : most
-                self.misdated[log][misdated, default: (0, 0)].seals += isSeal ? most : 0
+                self.misdated[log][misdated, default: (0, [])].uses += isSeal ? 0 : most
+                if isSeal { self.misdated[log][misdated]?.seals.append(time) }
                 continue
             }
             guard let isSure = logs[log].covers(time) else {

@@ -29,9 +29,10 @@ struct AuditReportCommand: AsyncParsableCommand {
             changed, and counts its facts again from the export, without this program:
 
               scripts/verify-audit --report report.html report.jsonl \\
-                  NODE=report.pem --pinned-by NODE
+                  NODE=report.pem --pinned-by NODE --head heads.jsonl
 
-            It counts an HSM token's log of uses again if --token-uses names it, too, and says which it did not get.
+            heads.jsonl has heads that were kept elsewhere (audit head), which show that the end was not cut off. \
+            verify-audit counts an HSM token's log of uses again if --token-uses names it, too, and says which it did not get.
 
             Old records that left the ledger (ledger.retain_records) are read from their files, those of all nodes, \
             the oldest first, and precede the others in report.jsonl:
