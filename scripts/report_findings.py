@@ -363,6 +363,10 @@ def described(finding, counted):
     kind, members = finding["kind"], {name: value for name, value in finding.items() if name != "records"}
     end = finding["sealed"] if kind == "clock_set_back" and "sealed" in finding else finding.get("until")
     if "since" in finding and end and (between := length(finding["since"], end)) != "0 s": members["length"] = between
+    # If a clock was set back by more than the time between these, it was wrong before, and no record shows since when.
+    if "before" in finding and "ahead" in finding and (
+            moment(finding["ahead"]) - moment(finding["before"]) >= moment(finding["since"]) - moment(end)):
+        members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
     served = members.pop("servedFrom", finding["time"])
@@ -370,19 +374,18 @@ def described(finding, counted):
         "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), served),
         "ended_without_stop": (finding.get("sealed", finding.get("since")), finding.get("until")),
         "records_dropped": (finding.get("since", finding.get("previous", {}).get("time")), finding.get("until")),
-        "clock_set_back": (finding.get("before") if "ahead" in finding else finding.get("since"), finding.get("nextUse")),
+        "clock_set_back": (finding.get("before") if "forward" in members else None, finding.get("nextUse")),
         "hsm_unavailable": (finding.get("before"), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)),
     }.get(kind, (None, None))
     # The time in which the node surely did not serve.
     sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until")),
             "clock_set_back": members.pop("refusedAhead", None)}.get(kind)
-    if since and until and (kind != "clock_set_back" or finding["refused"]):
-        members["down"] = {"since": since, "until": until, "length": length(since, until, is_most=True),
-                           "least": length(*sure) if sure and all(sure) else "0 s"}
+    if until and (finding["refused"] if kind == "clock_set_back" else since):
+        members["down"] = facts(since=since, until=until, length=since and length(since, until, is_most=True),
+                                least=length(*sure) if sure and all(sure) else "0 s")
     if "keys" in finding:
         members["keys"] = named(finding["keys"], counted)
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
-    if "before" in finding and "ahead" in finding: members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if kind == "many_refusals": members["least"] = Findings.REFUSALS
     if "openers" in finding:
         members["openers"] = [{

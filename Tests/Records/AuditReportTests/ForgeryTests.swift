@@ -77,8 +77,8 @@ struct ForgeryTests {
             Change("words of the template", "proves nothing", "proves everything"),
             Change("command", "verify-audit --report", "verify-audit"),
             Change("chart bar", #"height="[0-9]+"><title>"#, #"height="0"><title>"#),
-            Change("JSON with a blank", #"\{"format":4,"#, #"{"format": 4,"#),
-            Change("JSON with a member twice", #"\{"format":4,"#, #"{"format":4,"format":4,"#),
+            Change("JSON with a blank", #"\{"format":5,"#, #"{"format": 5,"#),
+            Change("JSON with a member twice", #"\{"format":5,"#, #"{"format":5,"format":5,"#),
             Change("JSON alone", #""kind":"own_request""#, #""kind":"first_use""#),
         ])
     func changedPage(change: Change) async throws {
@@ -262,6 +262,15 @@ struct ForgeryTests {
             #expect(verified.output.hasSuffix(" and of the HSM tokens' logs\n"), "\(verified)")
             #expect(verified.error.contains("nothing shows that the last seal was the end") == heads.isEmpty)
         }
+        // A page has the facts of all nodes, so its nodes are verified together.
+        let one = try await Program.run(
+            ProjectFiles.path("scripts/verify-audit"),
+            [
+                "--report", ProjectFiles.path("\(Self.folder)/report.html"),
+                ProjectFiles.path("\(Self.folder)/report.jsonl"),
+            ]
+                + ["node-1=\(ProjectFiles.path("\(Self.folder)/report.pem"))", "--node", "node-1"] + head)
+        #expect(one.status == 64, "\(one)")
         // Without the log, forged counts are not found. The script says so, and does not end with 0.
         let forged = try Change("counts", #""counted":[0-9]+,"least""#, #""counted":0,"least""#).made(
             to: Self.report(page))

@@ -179,7 +179,7 @@ extension FindingsTests {
         #expect(found.refused == 3 && found.nextUse == RecordBook.time(4))
         let page = try book.page()
         #expect(page.contains("set back by at least 3 h: a record of 2026-01-01 03:00:00 follows one of "))
-        #expect(page.contains("set forward by at most 4 h:"))
+        #expect(page.contains("set forward between both, then by at most 4 h."))
         // The clock was wrong at some time after the last use before it, and the next use was served.
         #expect(
             page.contains(
@@ -189,6 +189,27 @@ extension FindingsTests {
             ))
         // The record at which the clock was set back is one of the refused ones, and is listed once.
         #expect(found.records.beginning.map(\.text) == ["node-1 3", "node-1 4", "node-1 5"])
+    }
+
+    @Test("says not since when a clock was wrong that was set back by more than the time between the records before")
+    func clockWrongForLong() async throws {
+        var book = RecordBook()
+        let refused = AuditOutcome.refused(.signingTimeOutsideWindow)
+        func request(_ outcome: AuditOutcome, at hours: Double) throws {
+            try book.add(Self.decrypt, outcome, at: hours, by: "checkout", key: RecordBook.key)
+        }
+        try request(.ok, at: 1)
+        // The clock is three hours ahead from 01:00 to 06:00, and later than the next record only from 03:30.
+        for hours in stride(from: 4.5, through: 9, by: 0.5) { try request(refused, at: hours) }
+        try request(.ok, at: 6.25)
+        let found = try #require(try await Self.findings(book, .clockSetBack).first)
+        #expect(found.first == 6 && found.before == RecordBook.time(6) && found.ahead == RecordBook.time(6.5))
+        let page = try book.page()
+        #expect(page.contains("set back by at least 2 h 45 min") && !page.contains("set forward between both"))
+        #expect(
+            page.contains(
+                "<td>not recorded</td><td><span class=\"t\">2026-01-01 06:15:00</span></td><td>at least 2 h 30 min</td>"
+            ))
     }
 
     @Test("bounds a wrong clock by the seals around it, and measures it by their times in an HSM token's log")
@@ -220,8 +241,8 @@ extension FindingsTests {
         let page = try book.page()
         for text in [
             "set back by at least 2 h 45 min: a seal of 2026-01-01 03:15:00, and a record of 2026-01-01 04:00:00, follow one ",
-            "forward by at most 3 h 45 min:", "<td>at least 1 h, at most 3 h 15 min</td>",
-            "(1) from 2026-01-01 02:45:00 to 2026-01-01 02:45:00: it was ahead by at least 3 h and at most 3 h. ",
+            "set forward between both, then by at most 3 h 45 min.", "<td>at least 1 h, at most 3 h 15 min</td>",
+            "(1) from 2026-01-01 02:45:00 to 2026-01-01 02:45:00: it was ahead by at least 3 h, and at most 3 h and ",
             "refuse requests from 2026-01-01 02:00:00 to 2026-01-01 03:00:00, before it was set back.",
         ] { #expect(page.contains(text), "\(text)") }
         // Which of two uses is the seal, nothing shows.
@@ -259,7 +280,7 @@ extension FindingsTests {
         var book = RecordBook()
         for hour in [1.0, 1 + 14_452.749 / 3600, 2] { try book.add(.verify, at: hour, by: "checkout") }
         #expect(try await Self.findings(book).map(\.kind) == [.clockSetBack])
-        #expect(try book.page().contains("it had been set forward by at most 4 h 1 min: record 2 has a later time"))
+        #expect(try book.page().contains("set forward between both, then by at most 4 h 1 min."))
     }
 
     @Test("finds three requests in a row for which an HSM token did not answer, but not two, and shows all downtimes")

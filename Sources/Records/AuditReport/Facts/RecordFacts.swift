@@ -39,9 +39,7 @@ struct RecordFacts {
                 "length": length(of: finding),
                 "count": finding.count, "one": finding.count == 1 ? true : nil,
                 "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
-                "forward": finding.before.flatMap { before in
-                    finding.ahead.map { before.length(to: $0, roundedUp: true) }
-                },
+                "forward": forward(of: finding).map { $0.since.length(to: $0.until, roundedUp: true) },
                 "refused": finding.refused, "refusedBefore": finding.refusedBefore, "nextUse": finding.nextUse,
                 "nextSeal": finding.nextSeal,
                 "sealed": finding.kind == .recordsLost ? nil : finding.lastSeal, "what": finding.what,
@@ -71,12 +69,25 @@ struct RecordFacts {
         }
     }
 
-    /// The time from the first to the last moment of a finding; nil if it is less than a second. A clock was set back by more,
-    /// if an audit checkpoint was made between both.
+    /// The time from the first to the last moment of a finding; nil if it is less than a second.
     private func length(of finding: Finding) -> String? {
-        let until = finding.kind == .clockSetBack ? finding.lastSeal ?? finding.until : finding.until
-        let length = finding.since.flatMap { since in until.map { since.length(to: $0) } }
+        let length = finding.since.flatMap { since in end(of: finding).map { since.length(to: $0) } }
         return length == "0 s" ? nil : length
+    }
+
+    /// The last moment of a finding. A clock was set back by more, if an audit checkpoint was made between both.
+    private func end(of finding: Finding) -> AuditTime? {
+        finding.kind == .clockSetBack ? finding.lastSeal ?? finding.until : finding.until
+    }
+
+    /// The times between which a clock may have been set forward that was later set back; nil if they are closer than it was set
+    /// back by. Then it was wrong before, and no record shows since when.
+    private func forward(of finding: Finding) -> (since: AuditTime, until: AuditTime)? {
+        guard let before = finding.before, let ahead = finding.ahead, let since = finding.since,
+            let end = end(of: finding),
+            ahead.milliseconds - before.milliseconds >= since.milliseconds - end.milliseconds
+        else { return nil }
+        return (before, ahead)
     }
 
     /// The keys with the most requests, with their merchants.
@@ -169,7 +180,8 @@ struct RecordFacts {
     }
 
     /// The longest time in which a finding's node may not have served, from the last sign of service before to the first
-    /// after it. Without a log of its seals, the node that lost records gave the last sign with the copy's last record.
+    /// after it. Without a log of its seals, the node that lost records gave the last sign with the copy's last record. Since
+    /// when a clock was wrong may be unknown.
     private func downtime(of finding: Finding) -> JSONValue? {
         // The last two are the beginning and the end of the time in which the node surely did not serve.
         let (since, until, begin, end): (AuditTime?, AuditTime?, AuditTime?, AuditTime?) =
@@ -188,15 +200,16 @@ struct RecordFacts {
             case .recordsDropped: (finding.since ?? finding.previous?.time, finding.until, nil, nil)
             case .clockSetBack where finding.refused ?? 0 > 0:
                 (
-                    finding.ahead == nil ? finding.since : finding.before, finding.nextUse,
+                    forward(of: finding)?.since, finding.nextUse,
                     finding.refusedAhead?.lowerBound, finding.refusedAhead?.upperBound
                 )
             default: (nil, nil, nil, nil)
             }
-        guard let since, let until else { return nil }
+        guard let until, since != nil || finding.kind == .clockSetBack else { return nil }
         let least = begin.flatMap { begin in end.map { begin.length(to: $0) } }
         return .facts([
-            "since": since, "until": until, "length": since.length(to: until, roundedUp: true), "least": least ?? "0 s",
+            "since": since, "until": until, "length": since?.length(to: until, roundedUp: true),
+            "least": least ?? "0 s",
         ])
     }
 

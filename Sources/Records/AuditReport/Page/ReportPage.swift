@@ -62,7 +62,7 @@ public struct ReportPage {
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
         let hsmTokens = HSMTokenFacts(builder: builder)
         return .facts([
-            "format": 4, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
+            "format": 5, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
             "version": version,
             "verifier": verifier.map { verifier in
                 JSONValue.facts([
