@@ -98,6 +98,24 @@ struct FindingsTests {
                 "after its deactivation, from 2026-01-01 05:00:00 to 2026-01-02 00:00:00 (19 h)."))
     }
 
+    @Test("counts what was opened, and opened again, since another key of the merchant served")
+    func succession() async throws {
+        var book = RecordBook()
+        for (key, hours) in [(RecordBook.key, 1.0), (RecordBook.other, 4)] {
+            try book.add(.keyImport(certificate: nil, approval: nil), at: hours, by: "alice", key: key)
+        }
+        for (outcome, hours) in [(AuditOutcome.ok, 3.0), (.ok, 5), (.repeated, 6), (.refused(.keyNotActive), 7)] {
+            try book.add(Self.decrypt, outcome, at: hours, by: "checkout", key: RecordBook.key)
+        }
+        try await book.expectRecounted()
+        let keys = (try book.report(to: 744).objectValue?["keys"]?.arrayValue ?? []).compactMap(\.objectValue)
+        let key = keys.first { $0["key"]?.stringValue == RecordBook.key.base64 }
+        let successor = key?["successor"]?.objectValue
+        #expect(successor?["since"]?.stringValue == RecordBook.time(4).text)
+        let requests = successor?["opened"]?.objectValue?["requests"]?.objectValue
+        #expect(requests?["count"]?.numberValue?.int == 2)
+    }
+
     @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")
     func headMemoryLost() async throws {
         var book = RecordBook()
