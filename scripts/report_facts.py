@@ -6,7 +6,7 @@ from report_tokens import HSMTokens, TokenUses
 from report_template import canonical
 
 LATE, LATE_SEAL = ("deactivated", "stated deactivated"), datetime.timedelta(minutes=2)
-ACTS = ARRIVALS + OTHER_STEPS + ("key_proof", "approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
+ACTS = ARRIVALS + OTHER_STEPS + ("key_proof", "renewal_step", "approval_request", "approval_decision", "audit_key_change", "audit_key_prepare", "ledger_backup",
                                  "ledger_accept_restore", "ledger_accept_clock", "configuration_reload", "test_keys_remove")
 READINGS = ("audit_list", "audit_export", "audit_verify", "audit_public_key", "audit_head", "audit_token_uses")
 FOR_TWO = ("key_import", "key_adopt", "audit_key_change", "ledger_accept_restore", "ledger_accept_clock")
@@ -365,7 +365,8 @@ class People:
         if not is_done: return
         person = self.people.setdefault(caller or "the daemon", {name: Records() for name in ("acts", "asked", "decided", "alone")})
         person["acts"].add(record)
-        is_for_two = event in FOR_TWO or event == "key_state_change" and act_of(record) in ("destroyed", "compromised", "active")
+        is_for_two = event in FOR_TWO or event == "key_state_change" and act_of(record) in ("destroyed", "compromised", "active") \
+            or event == "renewal_step" and act_of(record) in ("create", "activate", "revoke")
         if event == "approval_request": person["asked"].add(record)
         elif event == "approval_decision": person["decided"].add(record) if act_of(record) != "withdraw" else None
         elif caller and not name and is_for_two: person["alone"].add(record)

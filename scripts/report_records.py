@@ -26,7 +26,7 @@ def most(counts, member="caller"):
 def name_of(record): return f"{record['node']} {record['sequence']}"
 
 def act_of(record):
-    return next((record[name] for name in ("decision", "operation", "to") if isinstance(record.get(name), str)), None)
+    return next((record[name] for name in ("decision", "operation", "to", "step") if isinstance(record.get(name), str)), None)
 
 def who_of(record):
     caller = record.get("caller")

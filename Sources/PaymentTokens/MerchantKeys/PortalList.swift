@@ -5,7 +5,7 @@ import PortalRequests
 
 /// The certificates of one merchant identifier, as Apple's App Store Connect API listed them.
 public struct PortalList: Sendable, Equatable {
-    /// One certificate in Apple's list. It keeps what a comparison needs, and not the certificate's bytes.
+    /// One certificate in Apple's list. It keeps what a comparison needs.
     public struct Entry: Sendable, Equatable {
         /// The id of Apple's resource.
         public let identifier: String
@@ -18,6 +18,8 @@ public struct PortalList: Sendable, Equatable {
         /// SHA-256 of the certificate in DER, 32 bytes; nil like ``publicKeyHash``.
         public let sha256: [UInt8]?
         public let notAfter: Date?
+        /// The certificate in DER, which is kept only for a key that is being renewed.
+        public var content: [UInt8]?
         /// True if the certificate is what Apple's type says: its purpose, its key's algorithm, and its merchant.
         let isOfItsType: Bool
 
@@ -53,7 +55,7 @@ public struct PortalList: Sendable, Equatable {
 
     /// The memory that the list needs, in bytes, at most.
     public var byteCount: Int {
-        entries.reduce(256) { $0 + 256 + $1.identifier.utf8.count + $1.type.utf8.count }
+        entries.reduce(256) { $0 + 256 + $1.identifier.utf8.count + $1.type.utf8.count + ($1.content?.count ?? 0) }
     }
 }
 

@@ -40,6 +40,10 @@ public struct Renewal: Sendable, Equatable {
         public let intendedAt: Date
         public internal(set) var outcome: Outcome
 
+        public init(change: Change, number: Int, intendedAt: Date, outcome: Outcome) {
+            (self.change, self.number, self.intendedAt, self.outcome) = (change, number, intendedAt, outcome)
+        }
+
         /// The time from which Apple's list counts as showing the attempt's effect, if it had one.
         var certainAt: Date { intendedAt.addingTimeInterval(Renewal.doubtTime) }
     }
@@ -120,6 +124,8 @@ public struct RenewalCircumstances: Sendable {
     public var excludedNodes: Set<String> = []
     /// The proofs of the new key on all nodes, in any order.
     public var proofs: [Proof] = []
+    /// True if the new key's certificate request is made.
+    public var hasRequest = true
     /// True if the new key has the certificate that Apple issued for it.
     public var hasCertificate = false
     /// The last read of Apple's list; nil if there is none. The read began at ``readBeganAt``.
@@ -176,6 +182,8 @@ public enum RenewalStep: Sendable, Equatable {
     case distribute(hsmTokens: [String])
     /// Wait until these nodes have proved the key.
     case prove(nodes: [String], withCertificate: Bool)
+    /// Wait until a node with the key has made its certificate request.
+    case makeRequest
     /// Read Apple's list. The last one is too old to decide a change.
     case read
     /// Wait for the answer to an attempt.
@@ -234,6 +242,8 @@ public enum RenewalObstacle: Error, Sendable, Equatable {
 /// The reason why an attempt cannot begin. Another operator may have begun it.
 public enum RenewalConflict: Error, Sendable, Equatable {
     case notOpen(Renewal.State)
+    /// The ledger has no such renewal or attempt.
+    case unknown
     /// The attempt that would be next has this number.
     case otherNumber(Int)
     /// An earlier attempt of the renewal has no outcome yet.

@@ -11,8 +11,8 @@ extension Renewal {
     ///    ``shortestValidity``, or the key is active here. For a certificate that is created while none is in use is
     ///    used at once.
     /// 3. After an unknown answer only reads follow, for ``doubtTime``. Then a person decides, by the attempt's number.
-    /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node, and a person
-    ///    has made a test payment.
+    /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node (no identity
+    ///    key does), and a person has made a test payment.
     public func next(_ circumstances: RenewalCircumstances) -> RenewalStep {
         switch state {
         case .abandoned: return .done
@@ -43,12 +43,14 @@ extension Renewal {
         let nodes = circumstances.unprovedNodes(withCertificate: true)
         guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: true) }
         // Apple uses every identity certificate that it lists, so there is nothing to activate.
-        return use == .processing ? activation(of: certificate, circumstances) : .finish
+        guard use == .identity else { return activation(of: certificate, circumstances) }
+        return circumstances.isTestPaymentMade ? .finish : .makeTestPayment
     }
 
     // MARK: Steps
 
     private func creation(_ circumstances: RenewalCircumstances, _ keyState: KeyState) -> RenewalStep {
+        guard circumstances.hasRequest else { return .makeRequest }
         guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
         guard list.appleId != nil else { return .stop(.merchantNotListed) }
         guard !circumstances.hasCertificate else { return .stop(.notListed(id: nil)) }

@@ -43,7 +43,8 @@ extension LedgerMoveError: CommandEnding {
         case .restored:
             CommandFailure(
                 .no, description, hint: "paytokenctl help ledger restore, paytokenctl help ledger accept-restore")
-        case .olderFile, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted: CommandFailure(.no, description)
+        case .olderFile, .openRenewal, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted:
+            CommandFailure(.no, description)
         case .nodeInUse, .overtaken, .brokenOff: CommandFailure(.tryAgainLater, description)
         }
     }

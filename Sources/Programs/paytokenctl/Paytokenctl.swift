@@ -134,7 +134,7 @@ struct RotateCommand: ParsableCommand {
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
-            RotateCheckCommand.self, RotatePlanCommand.self,
+            RotateCheckCommand.self, RotatePlanCommand.self, RotateRenewCommand.self,
         ])
 }
 

@@ -19,6 +19,8 @@ public enum AuditEvent: Sendable, Equatable {
     /// The daemon had a key prove itself in the HSM token that the record names. `certificate` is the SHA-256, in DER,
     /// of the certificate for which the message was encrypted; nil if the key has none yet.
     case keyProof(certificate: AuditDigest?)
+    /// A step of the renewal of a merchant's certificate at Apple. The record has the new key's publicKeyHash.
+    case renewalStep(RenewalStepDetails)
     /// A request from an authorised caller that was refused before it reached an operation.
     case request
     /// Refused requests of one uid within one minute, counted in one record instead of being recorded individually.
@@ -120,6 +122,7 @@ public enum AuditEvent: Sendable, Equatable {
         case tlsSignature = "tls_signature"
         case jwtSignature = "jwt_signature"
         case keyProof = "key_proof"
+        case renewalStep = "renewal_step"
         case request
         case refusals
         case start
@@ -170,6 +173,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .tlsSignature: .tlsSignature
         case .jwtSignature: .jwtSignature
         case .keyProof: .keyProof
+        case .renewalStep: .renewalStep
         case .request: .request
         case .refusals: .refusals
         case .start: .start
@@ -237,6 +241,8 @@ extension AuditEvent {
             details.write(into: &writer)
         case .keyProof(let certificate):
             writer.member("certificateSha256", certificate?.hex)
+        case .renewalStep(let details):
+            details.write(into: &writer)
         case .refusals(let summary):
             writer.member("since", summary.since.text)
             writer.member("count", summary.total)

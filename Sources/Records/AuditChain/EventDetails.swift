@@ -115,6 +115,9 @@ public enum ApprovalOperation: String, Sendable, CaseIterable {
     case auditKeyChange = "audit_key_change"
     case ledgerAcceptRestore = "ledger_accept_restore"
     case ledgerAcceptClock = "ledger_accept_clock"
+    case certificateCreate = "certificate_create"
+    case certificateActivate = "certificate_activate"
+    case certificateRevoke = "certificate_revoke"
 }
 
 /// A request for a second person's approval.

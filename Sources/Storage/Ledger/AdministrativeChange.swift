@@ -61,6 +61,31 @@ public struct AdministrativeChange: Sendable {
         case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
+    /// A step in a renewal's life.
+    public enum RenewalStep: Sendable {
+        /// Stores a new renewal. Refused if the merchant has an open one of the same use and algorithm.
+        case start(StoredRenewal)
+        /// Stores an attempt at a change at Apple before its request is made. If the change has an approval, this uses it
+        /// up in the same transaction; if the key must be active first, ``AdministrativeChange/key`` makes it so.
+        ///
+        /// - Parameter previous: the certificate that wallets use, for an attempt to create one.
+        case begin(RenewalAttempt, of: RenewalIdentifier, previous: String?)
+        /// Stores the answer to an attempt.
+        ///
+        /// - Parameters:
+        ///   - code: Apple's status and code of a refusal.
+        ///   - certificate: the created certificate in DER, with its id at Apple.
+        case answer(
+            RenewalAttemptId, of: RenewalIdentifier, Renewal.Attempt.Outcome, code: String?,
+            certificate: (id: String, der: [UInt8])?)
+        /// Stores the certificate request of the new key, in DER.
+        case store(request: [UInt8], of: RenewalIdentifier)
+        /// Stores the certificate that Apple's list shows.
+        case found(id: String, certificate: [UInt8], of: RenewalIdentifier)
+        case finish(RenewalIdentifier)
+        case abandon(RenewalIdentifier)
+    }
+
     /// The time of the change. Requests for approval whose deadline is at or before this time count as expired.
     public var at: Date
     /// The new record of a key; nil to change no key.
@@ -85,6 +110,9 @@ public struct AdministrativeChange: Sendable {
     /// A written and verified archive of this node's records; its audit records are made in the same transaction. Nil
     /// to archive nothing.
     public var archive: RecordArchive?
+
+    /// A step of a renewal; nil to change none.
+    public var renewal: RenewalStep?
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,

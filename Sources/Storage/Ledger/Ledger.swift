@@ -26,7 +26,7 @@ public import PaymentToken
 /// Every call ends within `ledger.timeout`: if the disk or server has not responded by then, it throws `timedOut`. A
 /// backup (``backup(to:)``) times out only after it has made no progress for that long. Every call throws `overloaded`
 /// if too many calls are queued.
-public protocol Ledger: AuditTrail, KeyProofs {
+public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     /// This node's name. The ledger stores it in every row that this node writes.
     var node: String { get }
 

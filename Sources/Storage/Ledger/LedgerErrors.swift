@@ -24,6 +24,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case conflict(KeyRecordConflict)
     /// The approval is not valid for the change.
     case approval(ApprovalConflict)
+    /// The step is not possible in the renewal's state, or another operator has taken it.
+    case renewal(RenewalConflict)
     /// The audit checkpoint names a record that this ledger does not contain.
     case foreignCheckpoint
     /// The audit key was never planned, already has another public key, or its identifier or public key is malformed.
@@ -47,6 +49,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .overloaded: "Too many requests are queued for the ledger. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
         case .approval(let conflict): conflict.description
+        case .renewal: "Another step of the renewal came first, or has no outcome yet; see its state."
         case .foreignCheckpoint: "The checkpoint was not stored: it names a record that this ledger does not contain."
         case .auditKeyConflict: "The audit key was not recorded: it is not the one that this ledger has planned."
         case .archive(let conflict): conflict.description
@@ -67,6 +70,7 @@ extension LedgerFailure: StoreFailure {
         case let error as LedgerFailure: self = error
         case let error as KeyRecordConflict: self = .conflict(error)
         case let error as ApprovalConflict: self = .approval(error)
+        case let error as RenewalConflict: self = .renewal(error)
         case let error as DatabaseError:
             self = .unavailable(reason: "SQLite reports \(error.extendedResultCode).")
         case let error as DatabaseFileReplaced: self = .unavailable(reason: error.description)

@@ -55,6 +55,7 @@ extension LedgerTransaction {
         let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }
         if let key = change.key { try put(key, over: known, change.precondition) }
+        if let step = change.renewal { try take(step, at: change.at) }
         var fence: Int64?
         if case .accept(_, let newestRelease, _) = change.restore {
             fence = try restoreFence(acceptedAt: change.at, newestRelease: newestRelease)

@@ -6,12 +6,15 @@ extension PostgreSQLSchema {
     /// The tables that this version knows. Other tables in the schema are ignored.
     package static let tables = [
         "ledger_state", "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "hold",
-        "key_holder", "moved_ledger", "archive",
+        "key_holder", "moved_ledger", "archive", "renewal", "renewal_attempt",
     ]
 
     package static let rights: [PostgreSQLRight] =
         [.select]
-        + ["node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval"].map {
+        + [
+            "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "renewal",
+            "renewal_attempt",
+        ].map {
             .insert(table: $0)
         }
         + [
@@ -26,6 +29,12 @@ extension PostgreSQLSchema {
             .update(table: "claim", columns: ["repeats", "repeat_attempt", "repeated_at"]),
             .update(table: "audit_key", columns: ["public_key", "hsm_token"]),
             .update(table: "approval", columns: ["status", "decided_by", "decided_at"]),
+            .update(
+                table: "renewal",
+                columns: [
+                    "state", "certificate_id", "previous_certificate_id", "request", "certificate", "ended_at",
+                ]),
+            .update(table: "renewal_attempt", columns: ["answered_at", "outcome", "code"]),
         ]
         + [
             "present()", "exclude_releases()", "prune_claims(bigint, bigint, bigint)",

@@ -132,7 +132,9 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 package enum SQLiteTables {
     /// The statements that lead from each version to the next; the first list creates version 1. Published statements
     /// never change, since existing files were made with them.
-    static let steps = [version1, version2, version3, version4, version5, version6, version7, version8, version9]
+    static let steps = [
+        version1, version2, version3, version4, version5, version6, version7, version8, version9, version10,
+    ]
 
     /// The current version, which rises with every change of a table.
     package static let version = steps.count

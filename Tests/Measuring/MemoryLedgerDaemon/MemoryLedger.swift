@@ -136,6 +136,14 @@ final class MemoryLedger: SingleNodeLedger {
 
     func proofs(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> [KeyProof] { [] }
 
+    func renewals(of merchant: String) async throws(LedgerFailure) -> [StoredRenewal] { [] }
+
+    func openRenewals() async throws(LedgerFailure) -> [StoredRenewal] { [] }
+
+    func nodes(
+        _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
+    ) async throws(LedgerFailure) -> Set<String> { [] }
+
     func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         state.withLock { state in
             state.claims.values.contains { $0.publicKeyHash == key && $0.at >= time }

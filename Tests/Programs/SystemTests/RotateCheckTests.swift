@@ -9,90 +9,18 @@ import TokenForge
 /// `rotate check` end to end: paytokenctl, the daemon, the worker with SoftHSM, the outbound program, and a simulator
 /// of Apple's API over TLS with a root of its own.
 @Suite struct RotateCheckTests {
-    /// The programs and the simulator of one test.
-    private struct Portal {
-        let harness: DaemonHarness
-        let simulator: PortalSimulator
-        let outbound: RunningProgram
-        let key = P256.Signing.PrivateKey()
-        let files: FreshDirectory
-
-        /// - Parameters:
-        ///   - importsKey: false to leave out the import of the service key.
-        ///   - isKnown: false for a simulator that knows another key.
-        ///   - trustsServer: false for an outbound program that trusts the system's roots.
-        init(
-            _ merchants: [ForgedMerchant] = [], importsKey: Bool = true, isKnown: Bool = true, trustsServer: Bool = true
-        ) async throws {
-            var configuration = DaemonConfiguration()
-            configuration.renewal = ServiceKeyTests.renewal
-            harness = try await DaemonHarness(configuration, merchants: merchants)
-            if importsKey {
-                let file = try await ServiceKeyTests.file(key)
-                let imported = try await harness.paytokenctl([
-                    "key", "import", "--use", "service", "--private-key", file.path("AuthKey_2X9R4HXF34.p8"),
-                ])
-                try #require(imported.status == 0, "\(imported)")
-            }
-            files = try FreshDirectory()
-            try await files.writeServerCertificate(for: PortalSimulator.host)
-            simulator = try await PortalSimulator(
-                key: PortalSimulator.Key(
-                    issuer: "57246542-96fe-1a63-e053-0824d011072a", keyId: "2X9R4HXF34",
-                    publicKey: isKnown ? key.publicKey : P256.Signing.PrivateKey().publicKey),
-                certificate: files.path("server.crt"), privateKey: files.path("server.key"))
-            let yaml = try files.write(
-                """
-                paytokend: { socket: "\(harness.socket)" }
-                app_store_connect: { test_server: "\(simulator.address)", trust: [\(trustsServer ? "root.crt" : "")] }
-                log: { level: debug, format: json }
-
-                """, to: "outbound.yaml")
-            outbound = try RunningProgram(Program.built("paytoken-outbound"), ["--config", yaml], environment: [:])
-        }
-
-        func check(
-            _ merchant: String = "merchant.com.example.absent"
-        ) async throws -> (status: Int32, answer: JSONObject?, error: String) {
-            let result = try await harness.paytokenctl(["rotate", "check", merchant, "--output", "json"])
-            let answers = (try? JSONValue(parsing: result.outputBytes))?.arrayValue ?? []
-            #expect(answers.count == 1, "\(result)")
-            return (result.status, answers.first?.objectValue, result.error)
-        }
-
-        func check(_ merchant: ForgedMerchant) async throws -> (status: Int32, answer: JSONObject?, error: String) {
-            try await check(merchant.merchant.identifier)
-        }
-    }
-
-    private func forged(_ name: String) throws -> ForgedMerchant {
-        try ForgedMerchant(
-            authority: SharedForge.authority, type: .p256,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
-    }
-
-    private func listed(_ merchant: ForgedMerchant, _ certificates: [PortalSimulator.Certificate])
-        -> PortalSimulator
-        .Merchant
-    {
-        PortalSimulator.Merchant(
-            id: "IDS0FT" + merchant.merchant.identifier.suffix(4).uppercased(),
-            identifier: merchant.merchant.identifier,
-            certificates: certificates)
-    }
-
     @Test(
         "compares Apple's list with the keys, finds payments that fail, and says when the list was not read",
         .everyEngine)
     func checks() async throws {
-        let (clean, failing, away) = (try forged("good"), try forged("fail"), try forged("away"))
+        let (clean, failing, away) = (try Portal.forged("good"), try Portal.forged("fail"), try Portal.forged("away"))
         let unknown = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: failing.merchant.identifier))
         let portal = try await Portal([clean, failing, away])
         portal.simulator.set([
-            listed(clean, [.init(id: "C1", content: clean.certificate, isActivated: true)]),
-            listed(
+            Portal.listed(clean, [.init(id: "C1", content: clean.certificate, isActivated: true)]),
+            Portal.listed(
                 failing,
                 [
                     .init(id: "C2", content: failing.certificate, isActivated: false),
@@ -201,12 +129,12 @@ import TokenForge
 
     @Test("compares no list that is incomplete by Apple's own count, and none whose id is not one of Apple's")
     func incomplete() async throws {
-        let (short, odd) = (try forged("part"), try forged("oddi"))
+        let (short, odd) = (try Portal.forged("part"), try Portal.forged("oddi"))
         let portal = try await Portal([short, odd])
-        var foreign = listed(odd, [.init(id: "C1", content: odd.certificate, isActivated: true)])
+        var foreign = Portal.listed(odd, [.init(id: "C1", content: odd.certificate, isActivated: true)])
         foreign.id = "id.of.odd"
         portal.simulator.set([
-            listed(short, [.init(id: "C2", content: short.certificate, isActivated: true)]), foreign,
+            Portal.listed(short, [.init(id: "C2", content: short.certificate, isActivated: true)]), foreign,
         ])
         let refused = try await portal.check(odd)
         #expect(refused.status == 75 && refused.error.contains("10 capital letters"), "\(refused)")
@@ -218,9 +146,11 @@ import TokenForge
 
     @Test("says that it is unknown if wallets use a certificate of which Apple does not say so")
     func unsaid() async throws {
-        let merchant = try forged("mute")
+        let merchant = try Portal.forged("mute")
         let portal = try await Portal([merchant])
-        portal.simulator.set([listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: nil)])])
+        portal.simulator.set([
+            Portal.listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: nil)])
+        ])
         let found = try await portal.check(merchant)
         #expect(found.status == 1, "\(found)")
         let finding = found.answer?["findings"]?.arrayValue?.first
@@ -237,9 +167,11 @@ import TokenForge
         let nothing = try await none.harness.paytokenctl(["rotate", "check", "--all"])
         #expect(nothing.status == 1 && nothing.error.contains("No merchant has a key in this ledger"), "\(nothing)")
 
-        let merchant = try forged("lost")
+        let merchant = try Portal.forged("lost")
         let portal = try await Portal([merchant])
-        portal.simulator.set([listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: true)])])
+        portal.simulator.set([
+            Portal.listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: true)])
+        ])
         let reported = try await portal.harness.paytokenctl(["key", "compromise", merchant.hex, "--reason", "stolen"])
         try #require(reported.status == 0, "\(reported)")
         let all = try await portal.harness.paytokenctl(["rotate", "check", "--all", "--output", "json"])
@@ -267,7 +199,7 @@ import TokenForge
 
     @Test("reads nothing without an active service key, and gives no role but portal-read to the outbound program")
     func refused() async throws {
-        let merchant = try forged("nokey")
+        let merchant = try Portal.forged("nokey")
         let portal = try await Portal([merchant], importsKey: false)
         let unread = try await portal.check(merchant)
         #expect(unread.status == 75 && unread.error.contains("was not signed"), "\(unread)")
@@ -317,13 +249,13 @@ import TokenForge
 
     @Test("plans a renewal by the keys, their recorded proofs and Apple's list", .everyEngine)
     func plans() async throws {
-        let (renewed, first, issued) = (try forged("plan"), try forged("none"), try forged("live"))
+        let (renewed, first, issued) = (try Portal.forged("plan"), try Portal.forged("none"), try Portal.forged("live"))
         let portal = try await Portal([renewed, first, issued])
         let certified = try await begin(issued, portal)
         portal.simulator.set([
-            listed(renewed, [.init(id: "C1", content: renewed.certificate, isActivated: true)]),
-            listed(first, []),
-            listed(
+            Portal.listed(renewed, [.init(id: "C1", content: renewed.certificate, isActivated: true)]),
+            Portal.listed(first, []),
+            Portal.listed(
                 issued,
                 [
                     .init(id: "C2", content: issued.certificate, isActivated: true),

@@ -39,6 +39,32 @@ struct AuditEventTests {
                         access: .read, request: AuditText("GET /v1/merchantIds"), keyId: AuditText("2X9R4HXF34"))),
                 "jwt_signature", #","access":"read","request":"GET /v1/merchantIds","keyId":"2X9R4HXF34""#
             ),
+            (
+                .renewalStep(RenewalStepDetails(step: .start, renewal: AuditText("0f1b2c3d4e5f6071"))), "renewal_step",
+                #","step":"start","renewal":"0f1b2c3d4e5f6071""#
+            ),
+            (
+                .renewalStep(
+                    RenewalStepDetails(
+                        step: .activate, renewal: AuditText("0f1b2c3d4e5f6071"),
+                        attempt: .init(identifier: RenewalAttemptId(hex: "0a1b2c3d4e5f6071")!, number: 2),
+                        appleId: AuditText("C2"), excludedNodes: [AuditNode("node-3")!, node], approval: approval)),
+                "renewal_step",
+                #","step":"activate","renewal":"0f1b2c3d4e5f6071","attempt":"0a1b2c3d4e5f6071","number":2"#
+                    + #","appleId":"C2","excludedNodes":"node-2,node-3","approval":"01020304""#
+            ),
+            (
+                .renewalStep(
+                    RenewalStepDetails(
+                        step: .answer, renewal: AuditText("0f1b2c3d4e5f6071"),
+                        attempt: .init(
+                            identifier: RenewalAttemptId(hex: "0a1b2c3d4e5f6071")!, number: 1,
+                            outcome: AuditText("refused"), code: AuditText("409 STATE_ERROR")),
+                        certificate: digest)),
+                "renewal_step",
+                #","step":"answer","renewal":"0f1b2c3d4e5f6071","attempt":"0a1b2c3d4e5f6071","number":1"#
+                    + #","result":"refused","code":"409 STATE_ERROR","certificateSha256":"\#(hex)""#
+            ),
             (.keyProof(certificate: nil), "key_proof", ""),
             (.keyProof(certificate: digest), "key_proof", #","certificateSha256":"\#(hex)""#),
             (

@@ -8,8 +8,8 @@ import ServerProgram
 
 /// The decisions of a second person about requested operations. An approved operation is carried out at once, in the
 /// same transaction as the approval. If only another node can carry out the operation, that node does so after it
-/// learns of the approval (``carryOutApproved(_:)``). An approved key import waits until the requester repeats the
-/// command.
+/// learns of the approval (``carryOutApproved(_:)``). An approved key import, and an approved change at Apple, waits until
+/// the requester repeats the command.
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -103,7 +103,7 @@ struct ApprovalDecisions: Sendable {
         let decided = recorder.auditRecord(of: draft, by: caller)
         var change = AdministrativeChange(
             at: now, approval: .approve(identifier, by: person, executes: true), records: [decided])
-        guard approval.operation != .keyImport, canCarryOut(approval) else {
+        guard !approval.operation.waitsForRequester, canCarryOut(approval) else {
             change.approval = .approve(identifier, by: person, executes: false)
             try await recorder.apply(change, for: draft)
             return Outcome(approval: try await find(identifier), key: nil)
@@ -149,7 +149,7 @@ struct ApprovalDecisions: Sendable {
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {
         switch approval.operation {
-        case .keyImport: throw .defect
+        case .keyImport, .certificateCreate, .certificateActivate, .certificateRevoke: throw .defect
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
@@ -180,6 +180,19 @@ struct ApprovalDecisions: Sendable {
         case .approve: .approve
         case .reject: .reject
         case .withdraw: .withdraw
+        }
+    }
+}
+
+extension ApprovalOperation {
+    /// True if the approved operation is carried out when its requester repeats the command: the approval of an import has
+    /// no key, and a change at Apple is decided on a list that is read directly before it.
+    fileprivate var waitsForRequester: Bool {
+        switch self {
+        case .keyImport, .certificateCreate, .certificateActivate, .certificateRevoke: true
+        case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore,
+            .ledgerAcceptClock:
+            false
         }
     }
 }

@@ -61,6 +61,8 @@ extension LedgerFailure {
             Refusal(.invalidState, description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)
+        case .renewal:
+            Refusal(.invalidState, description)
         }
     }
 }
@@ -143,7 +145,7 @@ extension LedgerFailure {
             Refusal(.overloaded, "Too many requests are waiting for the ledger; begin a new handshake.")
         case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
             Refusal(.ledgerUnavailable, "The ledger cannot be used at present, so nothing is signed.")
-        case .approval, .timesConflict, .holdsConflict, .windowOff, .archive, .conflict: refusal
+        case .approval, .renewal, .timesConflict, .holdsConflict, .windowOff, .archive, .conflict: refusal
         }
     }
 }

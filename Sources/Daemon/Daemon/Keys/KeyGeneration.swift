@@ -71,9 +71,10 @@ extension KeyAdministration {
     /// Creates a PKCS#10 certificate request, which the key signs inside its HSM token. The request is recorded before it
     /// is returned.
     ///
+    /// - Parameter caller: the person who asked; nil if the daemon itself did.
     /// - Returns: the request; nil in a dry run.
     func certificateRequest(
-        for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
+        for entry: KeyEntry, by caller: Caller?, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> CertificateRequest? {
         draft.setEvent(.csrCreate)
         draft.setSubject(entry)

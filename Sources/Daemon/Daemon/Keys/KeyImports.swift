@@ -134,8 +134,10 @@ extension KeyAdministration {
     /// An unavailable HSM token does not stop the import. Otherwise a rotation would have to wait until that HSM token
     /// is repaired. Once it is available again, it can decrypt payments even without the certificate. A warning tells
     /// the caller to repeat the command later.
+    ///
+    /// - Parameter caller: the person who asked; nil if the daemon itself did.
     func importCertificate(
-        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller?, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         draft.setEvent(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try Self.read(der)
@@ -360,7 +362,7 @@ extension KeyAdministration {
 
     /// Puts the key into service: commits its key record and the audit record in one transaction.
     private func activate(
-        _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller, draft: AuditDraft
+        _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         var keyRecord =
             activation.known

@@ -182,7 +182,9 @@ struct KeyLifecycle: Sendable {
         switch operation {
         case .keyDestroy: .destroyed
         case .keyCompromise: .compromised
-        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: .active
+        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
+            .certificateCreate, .certificateActivate, .certificateRevoke:
+            .active
         }
     }
 

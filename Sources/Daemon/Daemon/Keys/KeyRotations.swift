@@ -24,7 +24,7 @@ struct KeyRotations: Sendable {
     /// The seconds for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
     /// The length in seconds of the period up to now in which the ledger is searched for a new key's first payment token.
-    private static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
+    static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }
     private var ledger: any Ledger { administration.ledger }
@@ -281,8 +281,11 @@ struct KeyRotations: Sendable {
     }
 
     /// Finishes a merchant's rotation: deactivates the rotation's old keys in one transaction.
+    ///
+    /// - Parameter renewal: the end of the renewal in the same transaction, and its record; nil for a rotation without one.
     func finish(
-        _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, draft: AuditDraft
+        _ merchant: String, _ finish: Finish, with renewal: (AdministrativeChange.RenewalStep, AuditRecord)? = nil,
+        by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {
         draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
         draft.setSubject(merchant: merchant)
@@ -297,7 +300,8 @@ struct KeyRotations: Sendable {
         let hashes = retired.map(\.publicKeyHash)
         if let first = hashes.first { draft.setSubject(key: first) }
         guard !dryRun else { return Finished(rotation: rotation, retired: hashes) }
-        var change = AdministrativeChange(at: now, records: [])
+        var change = AdministrativeChange(at: now, records: renewal.map { [$0.1] } ?? [])
+        change.renewal = renewal?.0
         change.furtherKeys = retired.map { keyRecord in
             var auditRecord = administration.recorder.auditRecord(of: draft, by: caller)
             auditRecord.publicKeyHash = AuditDigest(bytes: keyRecord.publicKeyHash.bytes)

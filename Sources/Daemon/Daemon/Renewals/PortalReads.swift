@@ -3,6 +3,7 @@ import Encodings
 import Foundation
 import Locks
 import MerchantKeys
+import PaymentToken
 import PortalRequests
 import Refusals
 
@@ -76,6 +77,8 @@ final class PortalReads: Sendable {
         var scope = TokenScope.versioned
         /// The time from which each merchant ought to be read, by merchant identifier.
         var expected: [String: ContinuousClock.Instant] = [:]
+        /// The keys whose certificates keep their content in lists.
+        var renewedKeys: Set<PublicKeyHash> = []
     }
 
     private let state = Mutex(State())
@@ -127,6 +130,18 @@ final class PortalReads: Sendable {
             return read
         }
     }
+
+    /// Requests a read that a renewal needs, of which one is under way or has just begun.
+    ///
+    /// - Parameter pause: the shortest time between the beginnings of two such reads.
+    func request(_ merchant: PortalName, atMostEvery pause: Duration) {
+        let now = now()
+        if let read = read(of: merchant), read.began.duration(to: now) < pause { return }
+        _ = request(merchant) { !$1 || $0 >= Self.pauseAfterFailure }
+    }
+
+    /// Has the lists that are read from now on keep the content of certificates of this key.
+    func keepContent(of key: PublicKeyHash) { state.withLock { _ = $0.renewedKeys.insert(key) } }
 
     func read(of merchant: PortalName) -> Read? { state.withLock { $0.reads[merchant] } }
 
@@ -274,9 +289,12 @@ extension PortalReads.State {
         case (200, .findingMerchant): return Self.phaseAfterFinding(merchant, in: report.merchants ?? [], time)
         case (200, .listingCertificates(let resource)):
             let entries = (report.certificates ?? []).map { found in
-                PortalList.Entry(
+                let content = Base64.decode(found.content) ?? []
+                var entry = PortalList.Entry(
                     identifier: found.id, type: found.type, isActivated: found.activated, of: merchant.text,
-                    content: Base64.decode(found.content) ?? [])
+                    content: content)
+                if let key = entry.publicKeyHash, renewedKeys.contains(key) { entry.content = content }
+                return entry
             }
             return .done(PortalList(appleId: resource.text, entries: entries, readAt: time))
         // The API refuses a scope that it does not understand, and its form is not documented. Another form is tried,

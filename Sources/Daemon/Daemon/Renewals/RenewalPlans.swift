@@ -3,10 +3,11 @@ import Foundation
 import KeyTypes
 import Ledger
 import MerchantKeys
+import PaymentToken
 import PortalRequests
 import Refusals
 
-/// The plans for a merchant's renewals: the rules of ``Renewal``, applied to the keys, the recorded proofs and Apple's last
+/// The next steps of merchants' renewals, by the rules of `Renewal` from the ledger, its recorded proofs and Apple's last
 /// list. A plan changes nothing.
 struct RenewalPlans: Sendable {
     let rotations: KeyRotations
@@ -19,65 +20,127 @@ struct RenewalPlans: Sendable {
 
     /// The plan for one use and algorithm.
     struct Plan: Sendable {
+        /// The renewal in the ledger; nil if none was begun.
+        var stored: StoredRenewal?
         let renewal: Renewal
         let step: RenewalStep
         let circumstances: RenewalCircumstances
+        /// The reason why the last read of Apple's list failed; nil if it did not fail.
+        var readFault: String?
     }
 
-    /// Returns a plan for each use and algorithm of the merchant's keys.
+    /// What a person says in a request.
+    struct Statements: Sendable {
+        /// The nodes without which the plan goes on.
+        var excludedNodes: Set<String> = []
+        var isTestPaymentMade = false
+        var isRevocationWanted = false
+        /// The attempt to be repeated; nil if there is none.
+        var repeated: (change: Renewal.Change, number: Int)?
+    }
+
+    private var ledger: any Ledger { rotations.administration.ledger }
+
+    /// Returns a plan for each use and algorithm of the merchant's keys. A stored renewal is shown until another key waits.
     ///
-    /// - Parameter excluded: the nodes without which the plan goes on.
     /// - Throws: `key_not_found` if the ledger has no key of that merchant that could be renewed.
-    func plans(for merchant: String, excluding excluded: Set<String>) async throws(Refusal) -> [Plan] {
-        let ledger = rotations.administration.ledger
-        let nodes = try await refusing(ledger: await ledger.nodes()).map(\.name)
-        // A host that serves no payments has the key of Apple's API, and no merchant's key.
-        let servesPayments = access().permitsDecryption
+    func plans(for merchant: String, _ statements: Statements) async throws(Refusal) -> [Plan] {
+        let stored = try await refusing(ledger: await ledger.renewals(of: merchant))
         var plans: [Plan] = []
         for rotation in try await rotations.rotations(of: merchant) {
+            let same = stored.filter { $0.renewal.use == rotation.use && $0.renewal.algorithm == rotation.algorithm }
             let key = Self.newKey(of: rotation)
-            let renewal = Renewal(
-                merchantIdentifier: merchant, use: rotation.use, algorithm: rotation.algorithm,
-                newKey: key?.publicKeyHash)
-            var here = RenewalCircumstances(now: clock.now())
-            here.keyState = key?.keyRecord.state
-            here.requiredNodes = Set(nodes).subtracting(servesPayments ? [] : [ledger.node])
-            here.excludedNodes = excluded
-            if let read = PortalName(merchant).flatMap(reads.read), case .done(let list) = read.phase {
-                (here.list, here.readBeganAt) = (list, read.requestedAt)
+            if let last = same.first(where: { $0.renewal.state == .open }) ?? same.first,
+                last.renewal.state == .open || key == nil || key?.publicKeyHash == last.renewal.newKey
+            {
+                plans.append(try await plan(for: last, statements))
+            } else {
+                let renewal = Renewal(
+                    merchantIdentifier: merchant, use: rotation.use, algorithm: rotation.algorithm,
+                    newKey: key?.publicKeyHash)
+                plans.append(try await plan(for: renewal, nil, statements))
             }
-            if let key {
-                // The HSM tokens of a host that serves no payments do not have the certificate. Its import made the key
-                // active.
-                let certificate = key.entry?.certificate?.sha256
-                here.hasCertificate = servesPayments ? certificate != nil : key.keyRecord.state == .active
-                here.hsmTokensWithoutKey =
-                    servesPayments ? hsmTokens.filter { key.entry?.hsmTokens.contains($0) != true } : []
-                // A proof counts for the certificate that Apple lists, from which wallets get the key.
-                let issued = renewal.listed(in: here.list).first?.sha256 ?? certificate
-                here.proofs = try await proofs(of: key, issued.flatMap { AuditDigest(bytes: $0) }, since: here.now)
-                // The ledger's counts are of all nodes. A person checks each node with a test payment.
-                if key.isProven { here.nodesWithPayments = here.requiredNodes }
-            }
-            plans.append(Plan(renewal: renewal, step: renewal.next(here), circumstances: here))
         }
         return plans
     }
 
+    func plan(for stored: StoredRenewal, _ statements: Statements) async throws(Refusal) -> Plan {
+        try await plan(for: stored.renewal, stored, statements)
+    }
+
     /// The key that waits for its certificate or activation, or has replaced the old keys already.
-    private static func newKey(of rotation: Rotation) -> Rotation.Key? {
+    static func newKey(of rotation: Rotation) -> Rotation.Key? {
         switch rotation.phase {
         case .none, .cutOff: nil
         case .certificate, .activation, .overlap, .finish: rotation.newKey
         }
     }
 
+    private func plan(
+        for renewal: Renewal, _ stored: StoredRenewal?, _ statements: Statements
+    ) async throws(Refusal) -> Plan {
+        let nodes = try await refusing(ledger: await ledger.nodes()).map(\.name)
+        // A host that serves no payments has the key of Apple's API, and no merchant's key.
+        let servesPayments = access().permitsDecryption
+        var here = RenewalCircumstances(now: clock.now())
+        here.requiredNodes = Set(nodes).subtracting(servesPayments ? [] : [ledger.node])
+        here.excludedNodes = statements.excludedNodes
+        here.isTestPaymentMade = statements.isTestPaymentMade
+        here.isRevocationWanted = statements.isRevocationWanted
+        here.repeatedAttempt = statements.repeated
+        here.hasRequest = stored.map { $0.request != nil } ?? true
+        here.activatedAt = stored?.attempts.last { $0.change == .activate }?.answeredAt
+        var fault: String?
+        if let read = PortalName(renewal.merchantIdentifier).flatMap(reads.read) {
+            switch read.phase {
+            case .done(let list): (here.list, here.readBeganAt) = (list, read.requestedAt)
+            case .failed(let reason): fault = reason
+            case .findingMerchant, .listingCertificates: break
+            }
+        }
+        if let key = renewal.newKey {
+            try await describe(key, of: renewal, stored, servesPayments, &here)
+        }
+        return Plan(
+            stored: stored, renewal: renewal, step: renewal.next(here), circumstances: here, readFault: fault)
+    }
+
+    /// States what depends on the new key.
+    private func describe(
+        _ key: PublicKeyHash, of renewal: Renewal, _ stored: StoredRenewal?, _ servesPayments: Bool,
+        _ here: inout RenewalCircumstances
+    ) async throws(Refusal) {
+        let entry = rotations.administration.catalogue.index.entry(key)
+        let keyRecord = try await rotations.administration.keyRecord(of: key)
+        here.keyState = keyRecord?.state
+        // A proof counts for the certificate that Apple lists, from which wallets get the key.
+        let issued =
+            renewal.listed(in: here.list).first?.sha256 ?? stored?.certificate.map { AuditDigest.of($0).bytes }
+            ?? entry?.certificate?.sha256
+        here.proofs = try await proofs(of: key, issued.flatMap { AuditDigest(bytes: $0) }, since: here.now)
+        here.hsmTokensWithoutKey =
+            servesPayments ? hsmTokens.filter { entry?.hsmTokens.contains($0) != true } : []
+        // The HSM tokens of a host that serves no payments do not have the certificate. Its import made the key active,
+        // unless that had to come before the request; then a proof with the certificate shows that it is imported.
+        here.hasCertificate =
+            servesPayments
+            ? entry?.certificate != nil
+            : keyRecord?.state == .active
+                && (stored == nil || here.proofs.contains { $0.isWithCertificate && $0.succeeded })
+        if renewal.use == .processing, let keyRecord, keyRecord.state == .active {
+            let since = max(
+                here.activatedAt ?? stored?.startedAt ?? keyRecord.createdAt,
+                here.now.addingTimeInterval(-KeyRotations.firstUseSearchPeriod))
+            here.nodesWithPayments = try await refusing(
+                ledger: await ledger.nodes(here.requiredNodes, releasedWith: key, since: since))
+        }
+    }
+
     private func proofs(
-        of key: Rotation.Key, _ certificate: AuditDigest?, since now: Date
+        of key: PublicKeyHash, _ certificate: AuditDigest?, since now: Date
     ) async throws(Refusal) -> [RenewalCircumstances.Proof] {
         let since = now.addingTimeInterval(-Renewal.longestProofAge)
-        let ledger = rotations.administration.ledger
-        return try await refusing(ledger: await ledger.proofs(of: key.publicKeyHash, since: since)).map { proof in
+        return try await refusing(ledger: await ledger.proofs(of: key, since: since)).map { proof in
             RenewalCircumstances.Proof(
                 node: proof.node.name, hsmToken: proof.hsmToken,
                 isWithCertificate: certificate != nil && proof.certificate == certificate, at: proof.at,

@@ -45,6 +45,7 @@ extension RenewalStep {
         case .generateKey: "generate"
         case .distribute: "distribute"
         case .prove(_, let withCertificate): withCertificate ? "prove_with_certificate" : "prove"
+        case .makeRequest: "request"
         case .read: "read"
         case .awaitAnswer: "await_answer"
         case .find: "find"
@@ -52,7 +53,8 @@ extension RenewalStep {
         case .create: "create"
         case .importCertificate: "import"
         case .activate: "activate"
-        case .watch, .makeTestPayment: "watch"
+        case .watch: "watch"
+        case .makeTestPayment: "make_test_payment"
         case .finish: "finish"
         case .revoke: "revoke"
         case .stop: "stop"
@@ -67,6 +69,7 @@ extension RenewalStep {
         switch self {
         case .read: hasCertificate ? .activate : .create
         case .makeTestPayment: .finish
+        case .makeRequest: .create
         case .generateKey, .stop, .done, .revoke, .awaitAnswer, .find, .decideRepeat: nil
         default: RenewalPlanStep(rawValue: name)
         }
@@ -83,6 +86,7 @@ extension RenewalStep {
             (withCertificate ? "Import Apple's certificate, then " : "")
                 + "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", ")), before "
                 + (withCertificate ? "it is activated." : "Apple certifies the key.")
+        case .makeRequest: "Wait until a node with the new key has made its certificate request."
         case .read: "Read Apple's list: POST /v1/portal/checks."
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."

@@ -1,30 +1,72 @@
 import AuditChain
 import DaemonAPI
 import KeyTypes
+import Ledger
 import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// The handler of `/v1/renewals/{merchant}`.
+/// The handlers of `/v1/renewals` and its subpaths.
 struct RenewalRoutes: Sendable {
     let plans: RenewalPlans
+    let steps: RenewalSteps
 
     /// The query parameter with the names of excluded nodes, separated by commas.
     static let excluded = "excludeNodes"
 
     /// Returns a plan for each use and algorithm of the merchant's keys. Nothing is recorded, since no key is used.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        var excluded: Set<String> = []
-        for name in (request.query[Self.excluded] ?? "").split(separator: ",") {
-            guard let node = AuditNode(String(name)) else {
-                throw Refusal(
-                    .malformedRequest, "excludeNodes must be names of nodes, separated by commas.",
-                    details: Self.excluded)
-            }
-            excluded.insert(node.name)
-        }
-        let plans = try await plans.plans(for: request.pathArguments[0], excluding: excluded)
+        let names = (request.query[Self.excluded] ?? "").split(separator: ",").map(String.init)
+        var statements = RenewalPlans.Statements()
+        statements.excludedNodes = try Self.nodes(names)
+        let plans = try await plans.plans(for: request.pathArguments[0], statements)
         return try .json(ListAnswer(items: plans.map(RenewalPlanStatus.init), next: nil))
+    }
+
+    /// Handles `POST /v1/renewals`: starts or continues a renewal.
+    func advance(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.renewalStep(RenewalStepDetails(step: .start)))
+        let body = try RenewalRequest(parsing: request.body)
+        var wanted = RenewalSteps.Request(
+            merchantIdentifier: body.merchantIdentifier, use: try KeyRoutes.use(body.use),
+            algorithm: try Self.algorithm(body.algorithm))
+        wanted.statements.excludedNodes = try Self.nodes(body.excludeNodes ?? [])
+        wanted.statements.isTestPaymentMade = body.testPaymentMade
+        wanted.statements.isRevocationWanted = body.revokeOld
+        if let repeated = body.repeatAttempt {
+            guard let change = Renewal.Change(rawValue: repeated.change) else {
+                throw Refusal(
+                    .malformedRequest, "change must be create, activate or revoke.", details: "repeatAttempt")
+            }
+            wanted.statements.repeated = (change, repeated.number)
+        }
+        wanted.isAbandoned = body.abandon
+        wanted.approves = body.approve
+        if let approval = body.approval {
+            guard let identifier = ApprovalIdentifier(hex: approval) else {
+                throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
+            }
+            wanted.approval = identifier
+        }
+        switch try await steps.advance(wanted, by: request.knownCaller(), draft: request.draft) {
+        case .pending(let approval): return try .pending(approval)
+        case .state(let plan, let isNew): return try .json(RenewalPlanStatus(plan), status: isNew ? 201 : 200)
+        }
+    }
+
+    private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
+        guard let name else { return nil }
+        guard let algorithm = KeyAlgorithm(name: name) else {
+            throw Refusal(.malformedRequest, "algorithm must be EC or RSA.", details: "algorithm")
+        }
+        return algorithm
+    }
+
+    private static func nodes(_ names: [String]) throws(Refusal) -> Set<String> {
+        guard names.allSatisfy({ AuditNode($0) != nil }) else {
+            throw Refusal(.malformedRequest, "excludeNodes must be names of nodes.", details: excluded)
+        }
+        return Set(names)
     }
 }
 
@@ -37,7 +79,8 @@ extension RenewalPlanStatus {
         self.init(
             merchantIdentifier: plan.renewal.merchantIdentifier, algorithm: plan.renewal.algorithm.name,
             use: plan.renewal.use.name, publicKeyHash: plan.renewal.newKey?.base64, readAt: here.list?.readAt,
-            step: plan.step.name, next: plan.step.next,
+            step: plan.step.name,
+            next: plan.step.next + (plan.readFault.map { " The last read failed: \($0)" } ?? ""),
             steps: place == nil
                 ? []
                 : all.map { step in
@@ -52,5 +95,16 @@ extension RenewalPlanStatus {
                         node: node, proved: here.isProved(node, withCertificate: false),
                         provedWithCertificate: here.isProved(node, withCertificate: true))
                 })
+        guard let stored = plan.stored else { return }
+        renewal = stored.identifier.hex
+        state = stored.renewal.state.rawValue
+        certificateId = stored.renewal.certificateId
+        previousCertificateId = stored.renewal.previousCertificateId
+        attempts = zip(stored.renewal.attempts, stored.attempts).map { attempt, details in
+            Attempt(
+                change: attempt.change.rawValue, number: attempt.number, attempt: details.identifier.hex,
+                intendedAt: attempt.intendedAt, outcome: attempt.outcome.rawValue, code: details.code,
+                approval: details.approval?.hex)
+        }
     }
 }

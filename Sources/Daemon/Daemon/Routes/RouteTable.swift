@@ -202,7 +202,10 @@ struct RouteTable: Sendable {
         [
             Endpoint(
                 "GET", "/v1/renewals/{merchant}", on: [.admin], role: .audit, query: [RenewalRoutes.excluded],
-                respond: renewals.show)
+                respond: renewals.show),
+            Endpoint(
+                "POST", "/v1/renewals", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
+                respond: renewals.advance),
         ]
     }
 

@@ -25,6 +25,7 @@ struct Assembly: Sendable {
     let refusalSummaries: RefusalSummaries
     let others: ClusterFollower
     let attributeRecords: KeyAttributeRecords
+    let renewalWork: RenewalWork
     let instruments: Instruments
     let router: DaemonRouter
     let live: LiveConfiguration
@@ -174,6 +175,7 @@ struct Assembly: Sendable {
         let plans = RenewalPlans(
             rotations: rotations, reads: portal.reads, hsmTokens: hsmTokens.all.map(\.name), access: portal.access,
             clock: clock)
+        let renewalSteps = RenewalSteps(plans: plans, writes: portal.writes, rule: rule, logger: logger)
         let routes = RouteTable(
             payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: TLSSigner(signatures: signatures, opening: opening)),
@@ -200,7 +202,7 @@ struct Assembly: Sendable {
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger),
             testKeys: TestKeyRoute(hsmTokens: hsmTokens.all, gate: gate, recorder: recorder),
-            portal: portal, renewals: RenewalRoutes(plans: plans))
+            portal: portal, renewals: RenewalRoutes(plans: plans, steps: renewalSteps))
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),
@@ -215,6 +217,7 @@ struct Assembly: Sendable {
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others,
             attributeRecords: KeyAttributeRecords(
                 ledger: ledger, index: index, reading: attributes, clock: clock, isOpen: { gate.position == .open }),
+            renewalWork: RenewalWork(administration: administration, proving: proving, logger: logger),
             instruments: instruments, router: router, live: live, reload: reload, readiness: readiness,
             catalogue: catalogue, clock: clock)
     }

@@ -38,7 +38,13 @@ struct RotatePlanCommand: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        let connection = socket.connection
+        try await Self.show(merchant, excluding: excludeNode, format, socket.connection)
+    }
+
+    /// Reads Apple's list and shows the plan.
+    static func show(
+        _ merchant: String, excluding excludeNode: [String], _ format: OutputOptions, _ connection: DaemonConnection
+    ) async throws {
         _ = try await RotateCheckCommand.request(merchant, connection)
         let read = try await RotateCheckCommand.answer(
             for: merchant, connection, before: .now + RotateCheckCommand.longestRead
@@ -59,7 +65,7 @@ struct RotatePlanCommand: AsyncParsableCommand {
     }
 
     /// The plan as text for display.
-    private static func text(_ plan: RenewalPlanStatus) -> String {
+    static func text(_ plan: RenewalPlanStatus) -> String {
         var text = Table(pairs: [
             ("Merchant", plan.merchantIdentifier), ("Use", plan.use), ("Algorithm", plan.algorithm),
             ("New key", plan.publicKeyHash ?? "-"), ("Apple's list", plan.readAt.map(RFC3339.string) ?? "-"),
@@ -73,6 +79,16 @@ struct RotatePlanCommand: AsyncParsableCommand {
                 nodes.add([node.node, node.proved ? "yes" : "no", node.provedWithCertificate ? "yes" : "no"])
             }
             text += "\n" + nodes.text
+        }
+        if let attempts = plan.attempts, !attempts.isEmpty {
+            var table = Table(columns: ["CHANGE", "ATTEMPT", "BEGAN", "OUTCOME", "CODE"])
+            for attempt in attempts {
+                table.add([
+                    attempt.change, String(attempt.number), RFC3339.string(attempt.intendedAt), attempt.outcome,
+                    attempt.code ?? "-",
+                ])
+            }
+            text += "\n" + table.text
         }
         return text + RotationText.line("Next: \(plan.next)")
     }

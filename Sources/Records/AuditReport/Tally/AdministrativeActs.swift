@@ -83,7 +83,7 @@ public struct AdministrativeActs: Sendable {
 
     static let administrative: Set<AuditEvent.Name> = [
         .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .keyProof, .certificateImport, .keyStateChange,
-        .keyObjectsDestroy,
+        .keyObjectsDestroy, .renewalStep,
         .approvalRequest, .approvalDecision, .auditKeyChange, .auditKeyPrepare, .ledgerBackup, .ledgerAcceptRestore,
         .ledgerAcceptClock, .configurationReload, .testKeysRemove,
     ]
@@ -146,6 +146,7 @@ public struct AdministrativeActs: Sendable {
         switch name {
         case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true
         case .keyStateChange: state == "destroyed" || state == "compromised" || state == "active"
+        case .renewalStep: state == "create" || state == "activate" || state == "revoke"
         default: false
         }
     }
@@ -175,7 +176,7 @@ extension AdministrativeActs.Act {
         loginUID = entry.caller?.loginUID
         key = entry.publicKeyHash
         merchant = entry.merchant
-        what = ["decision", "operation", "to"].lazy.compactMap { entry.details[$0]?.stringValue }.first
+        what = ["decision", "operation", "to", "step"].lazy.compactMap { entry.details[$0]?.stringValue }.first
         reason = entry.details["reason"]?.stringValue
         approval = entry.details["approval"]?.stringValue
     }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// One item of `GET /v1/renewals/{merchant}`: the plan for the renewal of one of the merchant's certificates.
+/// One item of `GET /v1/renewals/{merchant}`, and the answer of `POST /v1/renewals`: the state of the renewal of one of the merchant's certificates.
 public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     /// A node whose HSM tokens must have proved the new key.
     public struct Node: Codable, Sendable, Equatable {
@@ -14,6 +14,36 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
             self.node = node
             self.proved = proved
             self.provedWithCertificate = provedWithCertificate
+        }
+    }
+
+    /// One attempt at a change at Apple.
+    public struct Attempt: Codable, Sendable, Equatable {
+        /// `create`, `activate` or `revoke`.
+        public var change: String
+        /// The number among the attempts at this change, from 1.
+        public var number: Int
+        /// The attempt's identifier in the record, 16 hex characters.
+        public var attempt: String
+        public var intendedAt: Date
+        /// `intended`, `accepted`, `refused`, `not_sent` or `unknown`.
+        public var outcome: String
+        /// Apple's status and code of a refusal, or the reason why the outcome is unknown or nothing was sent.
+        public var code: String?
+        /// The approval that the attempt used; absent if it needed none.
+        public var approval: String?
+
+        public init(
+            change: String, number: Int, attempt: String, intendedAt: Date, outcome: String, code: String?,
+            approval: String?
+        ) {
+            self.change = change
+            self.number = number
+            self.attempt = attempt
+            self.intendedAt = intendedAt
+            self.outcome = outcome
+            self.code = code
+            self.approval = approval
         }
     }
 
@@ -33,6 +63,16 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     /// All steps in order; empty if no renewal is under way.
     public var steps: [RotationStatus.Step]
     public var nodes: [Node]
+    /// The renewal's identifier, 16 hex characters; absent, like all of the following, if none was begun.
+    public var renewal: String?
+    /// `open`, `finished` or `abandoned`.
+    public var state: String?
+    /// Apple's id of the new certificate; absent until it is known.
+    public var certificateId: String?
+    /// Apple's id of the certificate that wallets used when the new one was requested; absent if there was none.
+    public var previousCertificateId: String?
+    /// The attempts at changes at Apple, in their order.
+    public var attempts: [Attempt]?
 
     public init(
         merchantIdentifier: String, algorithm: String, use: String, publicKeyHash: String?, readAt: Date?, step: String,

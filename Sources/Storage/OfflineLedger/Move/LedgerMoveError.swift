@@ -12,6 +12,8 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
     case anotherAccount(path: String)
     /// An older program wrote the file; this version's daemon upgrades it when it starts.
     case olderFile(path: String, found: Int, known: Int)
+    /// A renewal of a certificate is open in the file.
+    case openRenewal(path: String, merchant: String)
     /// The file is a backup or was restored from one, and the restore is not accepted.
     case restored(path: String)
     /// The node's chain in the file is incomplete or damaged.
@@ -43,6 +45,9 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
         case .olderFile(let path, let found, let known):
             "The ledger \(path) has schema \(found), and only schema \(known) is moved. Start this version's daemon on it once "
                 + "to upgrade it, stop the daemon, and repeat the move."
+        case .openRenewal(let path, let merchant):
+            "The ledger \(path) has an open renewal of \(merchant), which is not moved. Start the daemon, finish the renewal or "
+                + "abandon it (rotate renew --abandon), stop the daemon, and repeat the move."
         case .restored(let path):
             "The ledger \(path) is a backup or was restored from one, and lacks later releases. Put a backup in the "
                 + "ledger's place, start the daemon on it with --await-restore, accept it, stop the daemon, and then move it."

@@ -66,6 +66,9 @@ final class MovedFile {
         guard version == SQLiteTables.version else {
             throw LedgerMoveError.olderFile(path: path, found: version, known: SQLiteTables.version)
         }
+        // A finished renewal stays in the record, and needs no row.
+        let open = try db.run("SELECT merchant_identifier FROM renewal WHERE state = 'open' LIMIT 1", []).first
+        if let open { throw LedgerMoveError.openRenewal(path: path, merchant: try open.text(0)) }
         return (node, nil)
     }
 

@@ -53,6 +53,11 @@ struct OlderLedgerTests {
         #expect(keys.filter { $0.use != .processing }.map(\.use) == (hasServiceKey ? [.service] : []))
         #expect(keys.filter { $0.cutOff != nil }.map(\.state) == [.deactivated])
 
+        let hasRenewal = file.version >= (file.engine == .sqlite ? 10 : 11)
+        let renewals = try await ledger.openRenewals()
+        #expect(renewals.map(\.renewal.merchantIdentifier) == (hasRenewal ? ["merchant.com.example.generated"] : []))
+        #expect(renewals.allSatisfy { $0.request != nil && $0.attempts.isEmpty })
+
         let auditKeys = try await ledger.auditKeys()
         #expect(auditKeys.count == 1)
         let storesHSMToken = file.version >= (file.engine == .sqlite ? 7 : 8)

@@ -1,0 +1,209 @@
+import AuditChain
+import Foundation
+import KeyTypes
+import Ledger
+import MerchantKeys
+import PaymentToken
+import PortalRequests
+import Refusals
+
+// The attempts to change something at Apple: their approvals, their place in the ledger, and their answers.
+extension RenewalSteps {
+    /// A change at Apple that the plan permits now.
+    private struct Change {
+        let kind: Renewal.Change
+        let number: Int
+        let request: PortalRequest
+        /// The key of the certificate that is created, activated or revoked.
+        let key: PublicKeyHash
+        /// The certificate that wallets use, for a new one; nil if not exactly one is in use.
+        var previous: String?
+        /// True if the new key must be active here before the request.
+        var keyBecomesActive = false
+    }
+
+    /// Begins the next change at Apple, or requests its approval.
+    ///
+    /// - Returns: the request for approval; nil if the change has begun.
+    func begin(
+        _ plan: RenewalPlans.Plan, _ stored: StoredRenewal, _ request: Request, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> Approval? {
+        let change = try change(of: plan, stored)
+        let renewal = stored.renewal
+        let newKey = try stored.key
+        let needsApproval = rule.needsSecondPerson(caller)
+        let approval = needsApproval ? request.approval : nil
+        let attempt = RenewalAttempt(
+            identifier: .random(), change: change.kind, number: change.number, target: change.request.name,
+            approval: approval, excludedNodes: request.statements.excludedNodes)
+        let details = RenewalStepDetails(
+            step: change.kind.step, renewal: AuditText(stored.identifier.hex),
+            attempt: RenewalStepDetails.Attempt(identifier: attempt.identifier, number: change.number),
+            appleId: AuditText(change.request.name),
+            excludedNodes: request.statements.excludedNodes.compactMap { AuditNode($0) }, approval: approval)
+        draft.setEvent(.renewalStep(details))
+        guard
+            let write = PortalWrite(
+                attempt: attempt.identifier, approval: approval, merchant: renewal.merchantIdentifier,
+                use: renewal.use, request: change.request, publicKeyHash: change.key)
+        else { throw .defect }
+        try write.check(in: administration.catalogue.index)
+        guard let known = try await administration.keyRecord(of: newKey) else { throw .defect }
+        var step: AdministrativeChange.ApprovalStep?
+        if needsApproval {
+            let operation = change.kind.operation
+            let parameters = Self.parameters(operation, change, renewal, newKey, request.statements.excludedNodes)
+            guard let approval else {
+                return try await recorder.ask(
+                    await rule.request(
+                        operation, parameters: parameters, key: newKey, keyState: known.state,
+                        reason: AuditReason(Self.reason(change, renewal, request.statements.excludedNodes)), by: caller,
+                        at: now), by: caller, for: draft)
+            }
+            step = .use(approval, parameters: parameters, by: try await caller.person())
+        }
+        var administrative = AdministrativeChange(
+            at: now, approval: step, records: [recorder.auditRecord(of: draft, by: caller)])
+        administrative.renewal = .begin(attempt, of: stored.identifier, previous: change.previous)
+        if change.keyBecomesActive {
+            var key = known
+            key.state = .active
+            (administrative.key, administrative.precondition) = (key, .state(known.state))
+        }
+        // If the ledger does not acknowledge the attempt, nothing is queued, and the attempt counts as unknown.
+        try await recorder.apply(administrative, for: draft)
+        let isQueued = writes.enqueue(write) { [self] result in
+            await store(result, of: attempt, stored)
+        }
+        if !isQueued {
+            await store(.notSent("Another request of this merchant has no answer yet."), of: attempt, stored)
+        }
+        if change.keyBecomesActive { try await refusing(ledger: await administration.catalogue.keyChanged(newKey)) }
+        return nil
+    }
+
+    /// Returns the change of the plan's step, after the checks that have no exception.
+    private func change(of plan: RenewalPlans.Plan, _ stored: StoredRenewal) throws(Refusal) -> Change {
+        let key = try stored.key
+        guard let list = plan.circumstances.list,
+            let type = CertificateType.allCases.first(where: {
+                $0.use == stored.renewal.use && $0.algorithm == stored.renewal.algorithm
+            })
+        else { throw .defect }
+        do throws(PortalWriteRefusal) {
+            switch plan.step {
+            case .create(let number, let previous, let keyBecomesActive):
+                if let csr = stored.request, let new = NewCertificate(type: type, csr: csr),
+                    let merchant = list.appleId.flatMap(ResourceId.init)
+                {
+                    return Change(
+                        kind: .create, number: number, request: .createCertificate(new, merchantResource: merchant),
+                        key: key, previous: previous, keyBecomesActive: keyBecomesActive)
+                }
+            case .activate(let id, let number):
+                if let certificate = CertificateId(id) {
+                    try list.checkActivation(of: certificate, type, for: key, now: plan.circumstances.now)
+                    return Change(kind: .activate, number: number, request: .activateCertificate(certificate), key: key)
+                }
+            case .revoke(let id, let number):
+                if let certificate = CertificateId(id),
+                    let old = list.entries.first(where: { $0.identifier == id })?.publicKeyHash
+                {
+                    try list.checkRevocation(of: certificate, type, for: old)
+                    return Change(kind: .revoke, number: number, request: .revokeCertificate(certificate), key: old)
+                }
+            default: break
+            }
+        } catch {
+            throw Refusal(.invalidState, "Nothing was requested from Apple. \(error.text)")
+        }
+        throw Refusal(.invalidState, "Nothing was requested from Apple: an id in its list does not have Apple's form.")
+    }
+
+    private static func parameters(
+        _ operation: ApprovalOperation, _ change: Change, _ renewal: Renewal, _ newKey: PublicKeyHash,
+        _ excludedNodes: Set<String>
+    ) -> AuditDigest {
+        var parameters = OperationParameters(operation)
+        parameters.add(renewal.merchantIdentifier)
+        parameters.add(change.request.kind.name)
+        parameters.add(newKey.bytes)
+        parameters.add(change.key.bytes)
+        parameters.add(change.request.name)
+        parameters.add(String(change.number))
+        parameters.add(change.keyBecomesActive ? "active" : nil)
+        for node in excludedNodes.sorted() { parameters.add(node) }
+        return parameters.digest
+    }
+
+    /// What the second person reads.
+    private static func reason(_ change: Change, _ renewal: Renewal, _ excludedNodes: Set<String>) -> String {
+        let verb =
+            switch change.kind {
+            case .create: change.keyBecomesActive ? "new certificate, in use at once," : "new certificate"
+            case .activate: "activation of \(change.request.name)"
+            case .revoke: "revocation of \(change.request.name)"
+            }
+        let without = excludedNodes.isEmpty ? "" : ", without \(excludedNodes.sorted().joined(separator: ","))"
+        return "\(verb) for \(renewal.merchantIdentifier), attempt \(change.number)\(without)"
+    }
+
+    // MARK: Answers
+
+    /// Stores the answer to an attempt. Without it the attempt counts as unknown, so a failure is repeated for a while.
+    private func store(_ result: PortalWriteResult, of attempt: RenewalAttempt, _ stored: StoredRenewal) async {
+        var (outcome, code): (Renewal.Attempt.Outcome, String?)
+        var certificate: (id: String, der: [UInt8])?
+        switch result {
+        case .accepted(let id, let content, _):
+            (outcome, code) = (.accepted, nil)
+            certificate = content.map { (id.text, $0) }
+        case .refused(let status, let answered):
+            (outcome, code) = (.refused, [String(status), answered].compactMap(\.self).joined(separator: " "))
+        case .notSent(let reason): (outcome, code) = (.notSent, reason)
+        case .unknown(let reason): (outcome, code) = (.unknown, reason)
+        }
+        let draft = AuditDraft()
+        draft.setSubject(merchant: stored.renewal.merchantIdentifier)
+        if let key = stored.renewal.newKey { draft.setSubject(key: key) }
+        draft.setEvent(
+            .renewalStep(
+                RenewalStepDetails(
+                    step: .answer, renewal: AuditText(stored.identifier.hex),
+                    attempt: RenewalStepDetails.Attempt(
+                        identifier: attempt.identifier, number: attempt.number, outcome: AuditText(outcome.rawValue),
+                        code: code.map { AuditText($0) }),
+                    appleId: certificate.map { AuditText($0.id) },
+                    certificate: certificate.map { AuditDigest.of($0.der) })))
+        for pause in [1, 2, 4, 8, 15, 30, 60, 60, 0] {
+            do throws(Refusal) {
+                return try await apply(
+                    .answer(attempt.identifier, of: stored.identifier, outcome, code: code, certificate: certificate),
+                    by: nil, draft: draft)
+            } catch {
+                logger.error(
+                    "Apple's answer was not stored",
+                    metadata: ["attempt": "\(attempt.identifier.hex)", "reason": "\(error.message)"])
+            }
+            try? await Task.sleep(for: .seconds(pause))
+        }
+    }
+}
+
+extension Renewal.Change {
+    fileprivate var step: RenewalStepDetails.Step {
+        switch self {
+        case .create: .create
+        case .activate: .activate
+        case .revoke: .revoke
+        }
+    }
+
+    fileprivate var operation: ApprovalOperation {
+        switch self {
+        case .create: .certificateCreate
+        case .activate: .certificateActivate
+        case .revoke: .certificateRevoke
+        }
+    }
+}

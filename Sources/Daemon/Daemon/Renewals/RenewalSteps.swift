@@ -1,0 +1,258 @@
+import AuditChain
+import Foundation
+import KeyTypes
+import Ledger
+import Logging
+import MerchantKeys
+import PaymentToken
+import PortalRequests
+import Refusals
+
+/// Starts and continues renewals at a person's request. Each request does what the next step permits.
+///
+/// A change at Apple begins here only: its attempt is stored in the transaction that uses its approval, and then its request
+/// is queued for the outbound program. If the daemon ends in between, the attempt's outcome counts as unknown.
+struct RenewalSteps: Sendable {
+    let plans: RenewalPlans
+    let writes: PortalWrites
+    let rule: TwoPersonRule
+    let logger: Logger
+
+    struct Request: Sendable {
+        let merchantIdentifier: String
+        let use: KeyUse
+        /// nil for the algorithm of the open renewal, or of the merchant's current key.
+        let algorithm: KeyAlgorithm?
+        var statements = RenewalPlans.Statements()
+        var isAbandoned = false
+        /// True if the person wants the next change at Apple.
+        var approves = false
+        var approval: ApprovalIdentifier?
+    }
+
+    enum Outcome: Sendable {
+        case state(RenewalPlans.Plan, isNew: Bool)
+        case pending(Approval)
+    }
+
+    /// The shortest time between two reads of Apple's list while it is read again and again.
+    private static let readInterval = Duration.seconds(10)
+    /// The time after the end of a renewal for which a request shows it instead of starting another.
+    private static let shownTime: TimeInterval = 86_400
+
+    var rotations: KeyRotations { plans.rotations }
+    var administration: KeyAdministration { rotations.administration }
+    var ledger: any Ledger { administration.ledger }
+    var recorder: UsageRecorder { administration.recorder }
+    var now: Date { administration.clock.now() }
+
+    func advance(_ request: Request, by caller: Caller, draft: AuditDraft) async throws(Refusal) -> Outcome {
+        draft.setSubject(merchant: request.merchantIdentifier)
+        draft.setEvent(.renewalStep(RenewalStepDetails(step: .start)))
+        guard let merchant = PortalName(request.merchantIdentifier) else {
+            throw Refusal(
+                .malformedRequest,
+                "merchantIdentifier must have 1 to 255 letters, digits, full stops and hyphens, as Apple's have.",
+                details: "merchantIdentifier")
+        }
+        var (stored, isNew) = try await stored(for: request, by: caller, draft: draft)
+        let key = try stored.key
+        draft.setSubject(key: key)
+        plans.reads.keepContent(of: key)
+        if request.isAbandoned {
+            try await end(stored, .abandon, .abandon(stored.identifier), by: caller, draft: draft)
+            return .state(try await plan(stored, request), isNew: isNew)
+        }
+        var plan = try await plan(stored, request)
+        if try await find(stored, in: plan.circumstances.list) {
+            plan = try await self.plan(stored, request)
+            stored = plan.stored ?? stored
+        }
+        switch plan.step {
+        case .read: plans.reads.request(merchant, atMostEvery: .seconds(1))
+        case .find: plans.reads.request(merchant, atMostEvery: Self.readInterval)
+        case .importCertificate where stored.certificate == nil:
+            plans.reads.request(merchant, atMostEvery: Self.readInterval)
+        case .create, .activate, .revoke:
+            guard request.approves else { break }
+            if let approval = try await begin(plan, stored, request, by: caller, draft: draft) {
+                return .pending(approval)
+            }
+            plan = try await self.plan(stored, request)
+        case .finish:
+            try await finish(stored, by: caller, draft: draft)
+            plan = try await self.plan(stored, request)
+        default: break
+        }
+        return .state(plan, isNew: isNew)
+    }
+
+    /// Plans the renewal as the ledger has it now.
+    private func plan(_ stored: StoredRenewal, _ request: Request) async throws(Refusal) -> RenewalPlans.Plan {
+        let all = try await refusing(ledger: await ledger.renewals(of: stored.renewal.merchantIdentifier))
+        guard let current = all.first(where: { $0.identifier == stored.identifier }) else { throw .defect }
+        return try await plans.plan(for: current, request.statements)
+    }
+
+    // MARK: Start and end
+
+    /// Returns the renewal that a request is about: the open one; otherwise one that has just ended, or whose previous
+    /// certificate is to be revoked; otherwise a new one.
+    private func stored(
+        for request: Request, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> (StoredRenewal, isNew: Bool) {
+        let all = try await refusing(ledger: await ledger.renewals(of: request.merchantIdentifier)).filter {
+            $0.renewal.use == request.use && (request.algorithm == nil || $0.renewal.algorithm == request.algorithm)
+        }
+        let open = all.filter { $0.renewal.state == .open }
+        guard open.count < 2 else {
+            throw Refusal(
+                .malformedRequest,
+                "An EC and an RSA key of this merchant are being renewed; name the one to go on with.",
+                details: "algorithm: EC or RSA")
+        }
+        if let open = open.first { return (open, false) }
+        guard !request.isAbandoned else {
+            throw Refusal(.invalidState, "No renewal of this merchant is open, so none is abandoned.")
+        }
+        if let last = all.first, last.renewal.state == .finished {
+            if request.statements.isRevocationWanted { return (last, false) }
+            let isRecent = last.endedAt.map { now.timeIntervalSince($0) < Self.shownTime } ?? false
+            let waiting = try await wantedRotations(request).contains { rotation in
+                rotation.phase == .certificate && rotation.newKey?.publicKeyHash != last.renewal.newKey
+            }
+            if isRecent && !waiting { return (last, false) }
+        }
+        guard !request.statements.isRevocationWanted else {
+            throw Refusal(.invalidState, "No renewal of this merchant is finished, so no certificate is revoked.")
+        }
+        return (try await start(request, by: caller, draft: draft), true)
+    }
+
+    private func start(
+        _ request: Request, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> StoredRenewal {
+        let rotation = try await rotationWithKey(for: request, by: caller)
+        guard let key = RenewalPlans.newKey(of: rotation) else { throw .defect }
+        let stored = StoredRenewal(
+            identifier: .random(),
+            renewal: Renewal(
+                merchantIdentifier: request.merchantIdentifier, use: rotation.use, algorithm: rotation.algorithm,
+                newKey: key.publicKeyHash),
+            requesterUID: caller.uid, requesterName: caller.name, startedAt: now)
+        draft.setSubject(key: key.publicKeyHash)
+        draft.setEvent(
+            .renewalStep(RenewalStepDetails(step: .start, renewal: AuditText(stored.identifier.hex))))
+        try await apply(.start(stored), by: caller, draft: draft)
+        return stored
+    }
+
+    /// Returns the rotation whose new key gets the certificate. If no new key waits, this host makes it, if it serves payments.
+    private func rotationWithKey(for request: Request, by caller: Caller) async throws(Refusal) -> Rotation {
+        let waiting = try await wantedRotations(request).filter { RenewalPlans.newKey(of: $0) != nil }
+        guard waiting.count < 2 else {
+            throw Refusal(
+                .malformedRequest, "An EC and an RSA key of this merchant wait; name the one to renew.",
+                details: "algorithm: EC or RSA")
+        }
+        if let rotation = waiting.first { return rotation }
+        guard plans.access().permitsDecryption else {
+            throw Refusal(
+                .invalidState,
+                "No new key of this merchant waits, and this host serves no payments; make the key with rotate start on a "
+                    + "host that does.", details: "POST /v1/rotations")
+        }
+        // The key's generation and request have records of their own.
+        return try await self.rotations.start(
+            KeyRotations.Start(
+                merchantIdentifier: request.merchantIdentifier, use: request.use, algorithm: request.algorithm,
+                hsmToken: nil),
+            by: caller, dryRun: false, draft: AuditDraft()
+        ).rotation
+    }
+
+    private func wantedRotations(_ request: Request) async throws(Refusal) -> [Rotation] {
+        try await rotations.rotations(of: request.merchantIdentifier).filter {
+            $0.use == request.use && (request.algorithm == nil || $0.algorithm == request.algorithm)
+        }
+    }
+
+    private func finish(_ stored: StoredRenewal, by caller: Caller, draft: AuditDraft) async throws(Refusal) {
+        let renewal = stored.renewal
+        let all = try await rotations.rotations(of: renewal.merchantIdentifier)
+        guard let rotation = all.first(where: { $0.use == renewal.use && $0.algorithm == renewal.algorithm }),
+            rotation.newKey?.publicKeyHash == renewal.newKey
+        else {
+            throw Refusal(
+                .invalidState,
+                "The renewed key is not the newest active key of this merchant, so no key is deactivated.",
+                details: "GET /v1/rotations/{merchant}")
+        }
+        let step = AdministrativeChange.RenewalStep.finish(stored.identifier)
+        guard !rotation.oldKeys.isEmpty else {
+            return try await end(stored, .finish, step, by: caller, draft: draft)
+        }
+        draft.setEvent(.renewalStep(RenewalStepDetails(step: .finish, renewal: AuditText(stored.identifier.hex))))
+        let record = recorder.auditRecord(of: draft, by: caller)
+        // Late payment tokens for the old key are opened until its cut-off. An identity key signs until nobody uses it.
+        let cutOff =
+            renewal.use == .processing
+            ? Date(timeIntervalSince1970: (now.timeIntervalSince1970 + KeyRotations.standardCutOff).rounded(.down))
+            : nil
+        _ = try await rotations.finish(
+            renewal.merchantIdentifier,
+            KeyRotations.Finish(
+                use: renewal.use, algorithm: renewal.algorithm, cutOff: cutOff, force: renewal.use == .processing,
+                reason: AuditReason("renewed")),
+            with: (step, record), by: caller, dryRun: false, draft: draft)
+    }
+
+    private func end(
+        _ stored: StoredRenewal, _ name: RenewalStepDetails.Step, _ step: AdministrativeChange.RenewalStep,
+        by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) {
+        draft.setEvent(.renewalStep(RenewalStepDetails(step: name, renewal: AuditText(stored.identifier.hex))))
+        try await apply(step, by: caller, draft: draft)
+    }
+
+    /// Stores the certificate of the new key that Apple's list shows, if the ledger lacks it.
+    ///
+    /// - Returns: true if it was stored.
+    private func find(_ stored: StoredRenewal, in list: PortalList?) async throws(Refusal) -> Bool {
+        let listed = stored.renewal.listed(in: list).first {
+            stored.renewal.certificateId == nil || $0.identifier == stored.renewal.certificateId
+        }
+        guard stored.renewal.state == .open, stored.certificate == nil, let listed, let content = listed.content else {
+            return false
+        }
+        let draft = AuditDraft()
+        draft.setSubject(merchant: stored.renewal.merchantIdentifier)
+        draft.setSubject(key: try stored.key)
+        draft.setEvent(
+            .renewalStep(
+                RenewalStepDetails(
+                    step: .find, renewal: AuditText(stored.identifier.hex), appleId: AuditText(listed.identifier),
+                    certificate: AuditDigest.of(content))))
+        try await apply(
+            .found(id: listed.identifier, certificate: content, of: stored.identifier), by: nil, draft: draft)
+        return true
+    }
+
+    func apply(
+        _ step: AdministrativeChange.RenewalStep, by caller: Caller?, draft: AuditDraft
+    ) async throws(Refusal) {
+        var change = AdministrativeChange(at: now, records: [recorder.auditRecord(of: draft, by: caller)])
+        change.renewal = step
+        try await recorder.apply(change, for: draft)
+    }
+}
+
+extension StoredRenewal {
+    /// The new key. Every stored renewal has one.
+    var key: PublicKeyHash {
+        get throws(Refusal) {
+            guard let key = renewal.newKey else { throw .defect }
+            return key
+        }
+    }
+}

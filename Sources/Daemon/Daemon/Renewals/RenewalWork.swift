@@ -1,0 +1,113 @@
+import AuditChain
+import Foundation
+import HostSystem
+import KeyTypes
+import Ledger
+import Locks
+import Logging
+import MerchantKeys
+import PaymentToken
+import Refusals
+
+/// The work of a node with merchants' keys for open renewals: it makes the certificate request, imports the certificate,
+/// and proves the new key. The node that reaches Apple may have no merchant's key, so both are exchanged in the ledger.
+///
+/// Nothing here changes anything at Apple.
+final class RenewalWork: Sendable {
+    private let administration: KeyAdministration
+    private let proving: KeyProving
+    private let logger: Logger
+
+    private struct State {
+        /// The time until which nothing is tried for a key, after a failure.
+        var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
+        /// The digests of the certificates that this process has imported. A key may keep a newer one.
+        var imported: Set<AuditDigest> = []
+    }
+
+    private let state = Mutex(State())
+
+    private static let interval = Duration.seconds(2)
+    private static let pauseAfterFailure = Duration.seconds(30)
+    /// The age from which a proof is repeated: half of the age from which it no longer counts.
+    private static let proofAge = Renewal.longestProofAge / 2
+
+    init(administration: KeyAdministration, proving: KeyProving, logger: Logger) {
+        (self.administration, self.proving, self.logger) = (administration, proving, logger)
+    }
+
+    func start() -> Task<Void, Never> { Task.repeating(every: Self.interval) { [self] in await run() } }
+
+    /// Does what the open renewals need of this node now.
+    func run() async {
+        // The ledger's fault is logged elsewhere.
+        guard let open = try? await administration.ledger.openRenewals() else { return }
+        for stored in open {
+            guard let key = stored.renewal.newKey, let entry = administration.catalogue.index.entry(key),
+                !entry.hsmTokens.isEmpty, !isPaused(key)
+            else { continue }
+            do throws(Refusal) {
+                try await advance(stored, entry)
+            } catch {
+                pause(key)
+                logger.notice(
+                    "a renewal waits for this node",
+                    metadata: ["key": "\(key.hex.prefix(16))", "reason": "\(error.message)"])
+            }
+        }
+    }
+
+    private func isPaused(_ key: PublicKeyHash) -> Bool {
+        state.withLock { state in state.paused[key].map { ContinuousClock.now < $0 } ?? false }
+    }
+
+    private func pause(_ key: PublicKeyHash) {
+        state.withLock { $0.paused[key] = .now + Self.pauseAfterFailure }
+    }
+
+    private func advance(_ stored: StoredRenewal, _ entry: KeyEntry) async throws(Refusal) {
+        if stored.request == nil,
+            let request = try await administration.certificateRequest(
+                for: entry, by: nil, dryRun: false, draft: AuditDraft())
+        {
+            var change = AdministrativeChange(at: administration.clock.now(), records: [])
+            change.renewal = .store(request: request.der, of: stored.identifier)
+            try await refusing(ledger: await administration.ledger.apply(change))
+        }
+        var entry = entry
+        if let certificate = stored.certificate, let imported = try await importing(certificate, entry) {
+            entry = imported
+        }
+        guard try await needsProof(entry) else { return }
+        guard try await proving.prove(entry, by: nil, draft: AuditDraft()).isProved else {
+            return pause(entry.publicKeyHash)
+        }
+    }
+
+    /// Imports Apple's certificate, unless the key has it or it was imported before.
+    private func importing(_ certificate: [UInt8], _ entry: KeyEntry) async throws(Refusal) -> KeyEntry? {
+        let digest = AuditDigest.of(certificate)
+        guard entry.certificate?.der != certificate, !state.withLock({ $0.imported.contains(digest) }) else {
+            return nil
+        }
+        let outcome = try await administration.importCertificate(
+            certificate, allowExpired: false, by: nil, dryRun: false, draft: AuditDraft())
+        state.withLock { _ = $0.imported.insert(digest) }
+        guard case .changed(let changed, _) = outcome else { return nil }
+        return changed
+    }
+
+    /// Returns true unless each of this node's HSM tokens that show the key has proved it, with its certificate if it has one.
+    private func needsProof(_ entry: KeyEntry) async throws(Refusal) -> Bool {
+        let ledger = administration.ledger
+        let since = administration.clock.now().addingTimeInterval(-Self.proofAge)
+        let certificate = entry.certificate.flatMap { AuditDigest(bytes: $0.sha256) }
+        let newest = Dictionary(
+            try await refusing(ledger: await ledger.proofs(of: entry.publicKeyHash, since: since))
+                .filter { $0.node.name == ledger.node }.map { ($0.hsmToken, $0) }
+        ) { first, _ in first }
+        return proving.hsmTokens.filter(entry.hsmTokens.contains).contains { hsmToken in
+            newest[hsmToken].map { !$0.succeeded || $0.certificate != certificate } ?? true
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import AuditChain
+package import DatabaseKit
+import Foundation
+import KeyTypes
+import MerchantKeys
+import PaymentToken
+
+/// A renewal's row, with those of its attempts.
+package enum RenewalRow {
+    static let columns = """
+        identifier, merchant_identifier, key_use, algorithm, public_key_hash, state, certificate_id,
+        previous_certificate_id, request, certificate, requester_uid, requester_name, started_at, node
+        """
+    static let places = (1...14).map { "$\($0)" }.joined(separator: ", ")
+    static let attemptColumns = """
+        identifier, renewal, change, number, target, approval, excluded_nodes, intended_at, outcome, node
+        """
+    static let attemptPlaces = (1...10).map { "$\($0)" }.joined(separator: ", ")
+
+    static func values(_ stored: StoredRenewal, _ node: AuditNode) -> [StoredValue] {
+        let renewal = stored.renewal
+        return [
+            .bytes(stored.identifier.bytes), .text(renewal.merchantIdentifier), .text(renewal.use.name),
+            .text(renewal.algorithm.name), .bytes(renewal.newKey?.bytes), .text(renewal.state.rawValue),
+            .text(renewal.certificateId), .text(renewal.previousCertificateId), .bytes(stored.request),
+            .bytes(stored.certificate), .integer(Int64(stored.requesterUID)), .text(stored.requesterName),
+            .time(stored.startedAt), .text(node.name),
+        ]
+    }
+
+    static func values(
+        _ attempt: RenewalAttempt, of renewal: RenewalIdentifier, at now: Date, _ node: AuditNode
+    ) -> [StoredValue] {
+        [
+            .bytes(attempt.identifier.bytes), .bytes(renewal.bytes), .text(attempt.change.rawValue),
+            .integer(attempt.number), .text(attempt.target), .bytes(attempt.approval?.bytes),
+            .text(attempt.excludedNodes.sorted().joined(separator: ",")), .time(now),
+            .text(Renewal.Attempt.Outcome.intended.rawValue), .text(node.name),
+        ]
+    }
+
+    package static func find(
+        _ identifier: RenewalIdentifier, lock: String = "", _ queries: any StoredQueries
+    ) throws -> StoredRenewal? {
+        try queries.run(
+            "SELECT \(columns), ended_at FROM renewal WHERE identifier = $1 \(lock)", [.bytes(identifier.bytes)]
+        )
+        .first.map { try read($0, queries) }
+    }
+
+    /// Returns the renewals for which a condition holds, the newest first.
+    static func all(
+        _ condition: String, _ values: [StoredValue], _ queries: any StoredQueries
+    ) throws -> [StoredRenewal] {
+        try queries.run(
+            "SELECT \(columns), ended_at FROM renewal WHERE \(condition) ORDER BY started_at DESC, identifier", values
+        ).map { try read($0, queries) }
+    }
+
+    private static func read(_ row: any StoredRow, _ queries: any StoredQueries) throws -> StoredRenewal {
+        guard let identifier = RenewalIdentifier(bytes: try row.bytes(0)), let use = KeyUse(name: try row.text(2)),
+            let algorithm = KeyAlgorithm(name: try row.text(3)), let state = Renewal.State(rawValue: try row.text(5))
+        else { throw unknownValue }
+        let rows = try queries.run(
+            """
+            SELECT identifier, change, number, target, approval, excluded_nodes, intended_at, outcome, code,
+                answered_at
+            FROM renewal_attempt WHERE renewal = $1 ORDER BY intended_at, change, number
+            """, [.bytes(identifier.bytes)])
+        var (attempts, stored): ([Renewal.Attempt], [RenewalAttempt]) = ([], [])
+        for row in rows {
+            guard let attempt = RenewalAttemptId(bytes: try row.bytes(0)),
+                let change = Renewal.Change(rawValue: try row.text(1)),
+                let outcome = Renewal.Attempt.Outcome(rawValue: try row.text(7))
+            else { throw unknownValue }
+            let number = Int(try row.integer(2))
+            attempts.append(
+                Renewal.Attempt(change: change, number: number, intendedAt: try row.date(6), outcome: outcome))
+            stored.append(
+                RenewalAttempt(
+                    identifier: attempt, change: change, number: number, target: try row.textIfAny(3) ?? "",
+                    approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
+                    excludedNodes: Set(try row.text(5).split(separator: ",").map(String.init))))
+            stored[stored.count - 1].code = try row.textIfAny(8)
+            stored[stored.count - 1].answeredAt = try row.dateIfAny(9)
+        }
+        var renewal = StoredRenewal(
+            identifier: identifier,
+            renewal: Renewal(
+                merchantIdentifier: try row.text(1), use: use, algorithm: algorithm,
+                newKey: try row.publicKeyHash(4), state: state, certificateId: try row.textIfAny(6),
+                previousCertificateId: try row.textIfAny(7), attempts: attempts),
+            requesterUID: try row.number(10), requesterName: try row.text(11), startedAt: try row.date(12))
+        (renewal.request, renewal.certificate) = (try row.bytesIfAny(8), try row.bytesIfAny(9))
+        renewal.attempts = stored
+        renewal.endedAt = try row.dateIfAny(14)
+        return renewal
+    }
+
+    private static var unknownValue: LedgerFailure {
+        .unavailable(reason: "A renewal has a value that this version does not know.")
+    }
+}

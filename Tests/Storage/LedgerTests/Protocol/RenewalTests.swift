@@ -1,0 +1,234 @@
+import AccessControl
+import AuditChain
+import Foundation
+import KeyTypes
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Renewals and their attempts in the ledger. `Renewal` has the rules; here is what a transaction adds to them.
+@Suite("Stored renewals", .everyEngine)
+struct RenewalTests {
+    private static let merchant = "merchant.com.example"
+    private static let key = LedgerFixture.hash(1)
+    private static let (alice, bob) = (
+        PersonIdentities(uid: 1001, loginUID: nil), PersonIdentities(uid: 1002, loginUID: nil)
+    )
+
+    private func renewal(
+        use: KeyUse = .processing, algorithm: KeyAlgorithm = .ec, merchant: String = merchant
+    ) -> StoredRenewal {
+        StoredRenewal(
+            identifier: .random(),
+            renewal: Renewal(merchantIdentifier: merchant, use: use, algorithm: algorithm, newKey: Self.key),
+            requesterUID: 1001, requesterName: "alice", startedAt: LedgerFixture.noon)
+    }
+
+    private func attempt(
+        _ change: Renewal.Change = .create, number: Int = 1, approval: ApprovalIdentifier? = nil
+    ) -> RenewalAttempt {
+        RenewalAttempt(
+            identifier: .random(), change: change, number: number, target: "IDS0FT1234", approval: approval,
+            excludedNodes: ["host-b", "host-c"])
+    }
+
+    private static func change(
+        _ step: AdministrativeChange.RenewalStep, at time: Date = LedgerFixture.noon
+    ) -> AdministrativeChange {
+        var change = AdministrativeChange(
+            at: time,
+            records: [AuditRecord(time: AuditTime(time), event: .renewalStep(RenewalStepDetails(step: .start)))])
+        change.renewal = step
+        return change
+    }
+
+    /// A ledger with the new key before its activation, and an open renewal.
+    private func started() async throws -> (ledger: any TestedLedger, stored: StoredRenewal) {
+        let ledger = try await LedgerFixture().ledger
+        try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
+        let stored = renewal()
+        try await ledger.apply(Self.change(.start(stored)))
+        return (ledger, stored)
+    }
+
+    private func only(_ ledger: any TestedLedger) async throws -> StoredRenewal {
+        let all = try await ledger.renewals(of: Self.merchant)
+        try #require(all.count == 1)
+        return all[0]
+    }
+
+    @Test("returns a renewal with its attempts as they were stored")
+    func read() async throws {
+        let (ledger, stored) = try await started()
+        #expect(try await only(ledger) == stored)
+        #expect(try await ledger.openRenewals() == [stored])
+        #expect(try await ledger.renewals(of: "merchant.com.other").isEmpty)
+        let attempt = attempt(approval: nil)
+        let later = LedgerFixture.noon + 60
+        try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: "OLD"), at: later))
+        var found = try await only(ledger)
+        #expect(found.attempts == [attempt] && found.renewal.previousCertificateId == "OLD")
+        #expect(
+            found.renewal.attempts == [.init(change: .create, number: 1, intendedAt: later, outcome: .intended)])
+        try await ledger.apply(
+            Self.change(
+                .answer(
+                    attempt.identifier, of: stored.identifier, .accepted, code: nil,
+                    certificate: (id: "NEW", der: [1, 2, 3])), at: later + 1))
+        found = try await only(ledger)
+        #expect(found.renewal.certificateId == "NEW" && found.certificate == [1, 2, 3])
+        #expect(found.renewal.attempts.map(\.outcome) == [.accepted] && found.attempts[0].answeredAt == later + 1)
+        try await ledger.apply(Self.change(.finish(stored.identifier), at: later + 2))
+        found = try await only(ledger)
+        #expect(found.renewal.state == .finished && found.endedAt == later + 2)
+        #expect(try await ledger.openRenewals().isEmpty)
+        // A revocation after the end does not change its time.
+        try await ledger.apply(
+            Self.change(.begin(self.attempt(.revoke), of: stored.identifier, previous: nil), at: later + 3))
+        #expect(try await only(ledger).endedAt == later + 2)
+    }
+
+    @Test("has one open renewal of a merchant's use and algorithm, whoever starts one at the same time")
+    func oneOpen() async throws {
+        let ledger = try await LedgerFixture().ledger
+        try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
+        let outcomes = await withTaskGroup(of: Result<Void, LedgerFailure>.self) { group in
+            for _ in 0..<6 {
+                let stored = renewal()
+                group.addTask {
+                    do throws(LedgerFailure) {
+                        try await ledger.apply(Self.change(.start(stored)))
+                        return .success(())
+                    } catch { return .failure(error) }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.count { (try? $0.get()) != nil } == 1)
+        for case .failure(let failure) in outcomes { #expect(failure == .renewal(.notOpen(.open))) }
+        let open = try await only(ledger)
+        // Another use or algorithm, and another renewal after the end of the first.
+        try await ledger.apply(Self.change(.start(renewal(algorithm: .rsa))))
+        try await ledger.apply(Self.change(.start(renewal(use: .identity, algorithm: .rsa))))
+        await #expect(throws: LedgerFailure.renewal(.notOpen(.open))) {
+            try await ledger.apply(Self.change(.start(renewal())))
+        }
+        try await ledger.apply(Self.change(.abandon(open.identifier)))
+        try await ledger.apply(Self.change(.start(renewal())))
+        #expect(try await ledger.openRenewals().count == 3)
+    }
+
+    @Test("begins one attempt, whoever begins one at the same time")
+    func oneAttempt() async throws {
+        let (ledger, stored) = try await started()
+        let outcomes = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<6 {
+                let attempt = attempt()
+                group.addTask {
+                    (try? await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))) != nil
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.count { $0 } == 1)
+        #expect(try await only(ledger).attempts.count == 1)
+        await #expect(throws: LedgerFailure.renewal(.unanswered(.create, number: 1))) {
+            try await ledger.apply(Self.change(.begin(attempt(number: 2), of: stored.identifier, previous: nil)))
+        }
+    }
+
+    @Test("stores an attempt and uses its approval together, or does neither")
+    func approvals() async throws {
+        let (ledger, stored) = try await started()
+        let parameters = AuditDigest.of("parameters".utf8)
+        let approval = Approval(
+            identifier: .random(), operation: .certificateCreate, parameters: parameters, key: Self.key,
+            keyState: .preActivation,
+            requester: ApprovalRequester(person: Self.alice, name: "alice", gid: 100, groups: []),
+            reason: AuditReason("test"), requestedAt: LedgerFixture.noon, expires: LedgerFixture.noon + 3600)
+        func using(
+            _ attempt: RenewalAttempt, _ parameters: AuditDigest, activates: Bool = false
+        ) -> AdministrativeChange {
+            var change = Self.change(.begin(attempt, of: stored.identifier, previous: nil))
+            change.approval = .use(approval.identifier, parameters: parameters, by: Self.alice)
+            if activates {
+                (change.key, change.precondition) = (LedgerFixture.record(Self.key), .state(.preActivation))
+            }
+            return change
+        }
+        try await ledger.apply(AdministrativeChange(at: LedgerFixture.noon, approval: .request(approval), records: []))
+        let attempt = attempt(approval: approval.identifier)
+        await #expect(throws: LedgerFailure.approval(.notApproved)) {
+            try await ledger.apply(using(attempt, parameters))
+        }
+        try await ledger.apply(
+            AdministrativeChange(
+                at: LedgerFixture.noon, approval: .approve(approval.identifier, by: Self.bob, executes: false),
+                records: []))
+        await #expect(throws: LedgerFailure.approval(.otherParameters)) {
+            try await ledger.apply(using(attempt, .of("others".utf8)))
+        }
+        // The rules of the renewal refuse the attempt: the approval stays unused, and the key is not active.
+        await #expect(throws: LedgerFailure.renewal(.otherNumber(1))) {
+            try await ledger.apply(using(self.attempt(number: 2), parameters, activates: true))
+        }
+        #expect(try await only(ledger).attempts.isEmpty)
+        #expect(try await ledger.approval(approval.identifier)?.status == .approved)
+        #expect(try await ledger.keyRecord(Self.key)?.state == .preActivation)
+        try await ledger.apply(using(attempt, parameters, activates: true))
+        #expect(try await only(ledger).attempts == [attempt])
+        #expect(try await ledger.approval(approval.identifier)?.status == .done)
+        #expect(try await ledger.keyRecord(Self.key)?.state == .active)
+    }
+
+    @Test("keeps the first definite answer, and takes one that arrives after the attempt counted as unknown")
+    func answers() async throws {
+        let (ledger, stored) = try await started()
+        let attempt = attempt()
+        try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
+        for (outcome, code, expected) in [
+            (Renewal.Attempt.Outcome.unknown, "lost", Renewal.Attempt.Outcome.unknown), (.refused, "409", .refused),
+            (.accepted, "late", .refused),
+        ] {
+            try await ledger.apply(
+                Self.change(.answer(attempt.identifier, of: stored.identifier, outcome, code: code, certificate: nil)))
+            let found = try await only(ledger)
+            #expect(found.renewal.attempts.map(\.outcome) == [expected])
+            #expect(found.attempts[0].code == (expected == outcome ? code : "409"))
+        }
+        await #expect(throws: LedgerFailure.renewal(.unknown)) {
+            try await ledger.apply(
+                Self.change(.answer(.random(), of: stored.identifier, .accepted, code: nil, certificate: nil)))
+        }
+    }
+
+    @Test("keeps the first certificate request and the first certificate")
+    func firstOnes() async throws {
+        let (ledger, stored) = try await started()
+        for byte in [UInt8(1), 2] {
+            try await ledger.apply(Self.change(.store(request: [byte], of: stored.identifier)))
+            try await ledger.apply(
+                Self.change(.found(id: "C\(byte)", certificate: [byte], of: stored.identifier)))
+        }
+        let found = try await only(ledger)
+        #expect(found.request == [1] && found.certificate == [1] && found.renewal.certificateId == "C1")
+    }
+
+    @Test("names the nodes that have released a payment with a key since a time")
+    func releasingNodes() async throws {
+        let fixture = try await LedgerFixture()
+        try await fixture.ledger.store(LedgerFixture.record(Self.key))
+        let release = try fixture.request(1, key: Self.key)
+        #expect(try await fixture.ledger.release(release) == .released)
+        let node = fixture.ledger.node
+        func nodes(_ key: PublicKeyHash, since time: Date) async throws -> Set<String> {
+            try await fixture.ledger.nodes([node, "another"], releasedWith: key, since: time)
+        }
+        #expect(try await nodes(Self.key, since: release.at) == [node])
+        #expect(try await nodes(Self.key, since: release.at + 1) == [])
+        #expect(try await nodes(LedgerFixture.hash(2), since: release.at) == [])
+    }
+}
