@@ -24,7 +24,10 @@ extension Rotation {
     /// - Parameters:
     ///   - cutOff: the time until which the old keys still decrypt; nil if they stop immediately.
     ///   - force: true to finish although the old key is in use, or the new one is unproven.
-    public func finished(cutOff: Date?, force: Bool, now: Date) throws(RotationFinishError) -> [KeyRecord] {
+    ///   - isServedElsewhere: true if this host serves no payments, so that its HSM tokens need not show the new key.
+    public func finished(
+        cutOff: Date?, force: Bool, isServedElsewhere: Bool = false, now: Date
+    ) throws(RotationFinishError) -> [KeyRecord] {
         guard !oldKeys.isEmpty else { throw .noOldKey }
         guard let newKey, newKey.keyRecord.state == .active else { throw .newKeyNotActive }
         var retired: [KeyRecord] = []
@@ -35,7 +38,7 @@ extension Rotation {
         }
         // `force` does not override these two cases: payments would stop, because the new key does not work or the
         // wrong key was taken for the new one.
-        if let fault = newKey.fault { throw .newKeyFault(newKey, fault) }
+        if !isServedElsewhere, let fault = newKey.fault { throw .newKeyFault(newKey, fault) }
         if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
             throw .oldKeyHasYoungerCertificate(old: younger, new: newKey)
         }

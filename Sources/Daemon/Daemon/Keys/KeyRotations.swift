@@ -273,6 +273,8 @@ struct KeyRotations: Sendable {
         let cutOff: Date?
         let force: Bool
         let reason: AuditReason
+        /// True if this host serves no payments, and the new key has opened payment tokens on those that do.
+        var isServedElsewhere = false
     }
 
     struct Finished: Sendable {
@@ -293,7 +295,8 @@ struct KeyRotations: Sendable {
         let now = now
         let retired: [KeyRecord]
         do throws(RotationFinishError) {
-            retired = try rotation.finished(cutOff: finish.cutOff, force: finish.force, now: now)
+            retired = try rotation.finished(
+                cutOff: finish.cutOff, force: finish.force, isServedElsewhere: finish.isServedElsewhere, now: now)
         } catch {
             throw rotation.refusal(error)
         }

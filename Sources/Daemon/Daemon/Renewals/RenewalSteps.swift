@@ -203,7 +203,7 @@ struct RenewalSteps: Sendable {
             renewal.merchantIdentifier,
             KeyRotations.Finish(
                 use: renewal.use, algorithm: renewal.algorithm, cutOff: cutOff, force: renewal.use == .processing,
-                reason: AuditReason("renewed")),
+                reason: AuditReason("renewed"), isServedElsewhere: !plans.access().permitsDecryption),
             with: (step, record), by: caller, dryRun: false, draft: draft)
     }
 

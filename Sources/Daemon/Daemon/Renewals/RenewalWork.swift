@@ -21,6 +21,8 @@ final class RenewalWork: Sendable {
     private struct State {
         /// The time until which nothing is tried for a key, after a failure.
         var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
+        /// The time until which a key is not looked for in HSM tokens that do not show it.
+        var sought: [PublicKeyHash: ContinuousClock.Instant] = [:]
         /// The digests of the certificates that this process has imported. A key may keep a newer one.
         var imported: Set<AuditDigest> = []
     }
@@ -28,6 +30,7 @@ final class RenewalWork: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(2)
+    private static let seekingInterval = Duration.seconds(10)
     private static let pauseAfterFailure = Duration.seconds(30)
     /// The age from which a proof is repeated: half of the age from which it no longer counts.
     private static let proofAge = Renewal.longestProofAge / 2
@@ -43,10 +46,10 @@ final class RenewalWork: Sendable {
         // The ledger's fault is logged elsewhere.
         guard let open = try? await administration.ledger.openRenewals() else { return }
         for stored in open {
-            guard let key = stored.renewal.newKey, let entry = administration.catalogue.index.entry(key),
-                !entry.hsmTokens.isEmpty, !isPaused(key)
-            else { continue }
+            guard let key = stored.renewal.newKey, !isPaused(key) else { continue }
             do throws(Refusal) {
+                try await seek(key)
+                guard let entry = administration.catalogue.index.entry(key), !entry.hsmTokens.isEmpty else { continue }
                 try await advance(stored, entry)
             } catch {
                 pause(key)
@@ -63,6 +66,20 @@ final class RenewalWork: Sendable {
 
     private func pause(_ key: PublicKeyHash) {
         state.withLock { $0.paused[key] = .now + Self.pauseAfterFailure }
+    }
+
+    /// Looks for the key in the HSM tokens that do not show it: the vendor's cloning brings it there unnoticed.
+    private func seek(_ key: PublicKeyHash) async throws(Refusal) {
+        let isDue = state.withLock { state in
+            guard state.sought[key].map({ $0 <= .now }) ?? true else { return false }
+            state.sought[key] = .now + Self.seekingInterval
+            return true
+        }
+        guard isDue else { return }
+        let shown = administration.catalogue.index.entry(key)?.hsmTokens ?? []
+        for hsmToken in administration.hsmTokens where !shown.contains(hsmToken.name) && hsmToken.isServing {
+            try await administration.refresh(key, in: hsmToken)
+        }
     }
 
     private func advance(_ stored: StoredRenewal, _ entry: KeyEntry) async throws(Refusal) {

@@ -46,12 +46,13 @@ struct RenewalTests {
     }
 
     /// A ledger with the new key before its activation, and an open renewal.
-    private func started() async throws -> (ledger: any TestedLedger, stored: StoredRenewal) {
-        let ledger = try await LedgerFixture().ledger
+    private func started() async throws -> (fixture: LedgerFixture, stored: StoredRenewal) {
+        let fixture = try await LedgerFixture()
+        let ledger = fixture.ledger
         try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
         let stored = renewal()
         try await ledger.apply(Self.change(.start(stored)))
-        return (ledger, stored)
+        return (fixture, stored)
     }
 
     private func only(_ ledger: any TestedLedger) async throws -> StoredRenewal {
@@ -62,7 +63,8 @@ struct RenewalTests {
 
     @Test("returns a renewal with its attempts as they were stored")
     func read() async throws {
-        let (ledger, stored) = try await started()
+        let (fixture, stored) = try await started()
+        let ledger = fixture.ledger
         #expect(try await only(ledger) == stored)
         #expect(try await ledger.openRenewals() == [stored])
         #expect(try await ledger.renewals(of: "merchant.com.other").isEmpty)
@@ -93,7 +95,8 @@ struct RenewalTests {
 
     @Test("has one open renewal of a merchant's use and algorithm, whoever starts one at the same time")
     func oneOpen() async throws {
-        let ledger = try await LedgerFixture().ledger
+        let fixture = try await LedgerFixture()
+        let ledger = fixture.ledger
         try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
         let outcomes = await withTaskGroup(of: Result<Void, LedgerFailure>.self) { group in
             for _ in 0..<6 {
@@ -123,7 +126,8 @@ struct RenewalTests {
 
     @Test("begins one attempt, whoever begins one at the same time")
     func oneAttempt() async throws {
-        let (ledger, stored) = try await started()
+        let (fixture, stored) = try await started()
+        let ledger = fixture.ledger
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<6 {
                 let attempt = attempt()
@@ -142,7 +146,8 @@ struct RenewalTests {
 
     @Test("stores an attempt and uses its approval together, or does neither")
     func approvals() async throws {
-        let (ledger, stored) = try await started()
+        let (fixture, stored) = try await started()
+        let ledger = fixture.ledger
         let parameters = AuditDigest.of("parameters".utf8)
         let approval = Approval(
             identifier: .random(), operation: .certificateCreate, parameters: parameters, key: Self.key,
@@ -186,7 +191,8 @@ struct RenewalTests {
 
     @Test("keeps the first definite answer, and takes one that arrives after the attempt counted as unknown")
     func answers() async throws {
-        let (ledger, stored) = try await started()
+        let (fixture, stored) = try await started()
+        let ledger = fixture.ledger
         let attempt = attempt()
         try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
         for (outcome, code, expected) in [
@@ -207,7 +213,8 @@ struct RenewalTests {
 
     @Test("keeps the first certificate request and the first certificate")
     func firstOnes() async throws {
-        let (ledger, stored) = try await started()
+        let (fixture, stored) = try await started()
+        let ledger = fixture.ledger
         for byte in [UInt8(1), 2] {
             try await ledger.apply(Self.change(.store(request: [byte], of: stored.identifier)))
             try await ledger.apply(
