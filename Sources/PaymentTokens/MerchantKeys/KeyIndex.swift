@@ -33,6 +33,18 @@ public final class KeyIndex: Sendable {
     /// All entries, in ascending order of their hashes.
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
+    /// The HSM tokens that show another active key of this merchant, use and algorithm, and not this key. Payments would
+    /// fail there if the key replaced the other.
+    public func hsmTokens(
+        without key: PublicKeyHash, of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
+    ) -> Set<String> {
+        let others = entries.filter {
+            $0.merchantIdentifier == merchant && $0.use == use && $0.algorithm == algorithm && $0.state == .active
+                && $0.publicKeyHash != key
+        }
+        return Set(others.flatMap(\.hsmTokens)).subtracting(entry(key)?.hsmTokens ?? [])
+    }
+
     /// A number that rises with each change of the entries.
     public var generation: Int { current.withLock { $0.generation } }
 

@@ -116,7 +116,7 @@ public struct RenewalCircumstances: Sendable {
     public var now: Date
     /// The new key's state in the ledger; nil if the ledger does not know it.
     public var keyState: KeyState?
-    /// The configured HSM tokens of the deciding node that do not show the new key.
+    /// The HSM tokens of the deciding node that show the old key and not the new one.
     public var hsmTokensWithoutKey: [String] = []
     /// The nodes whose HSM tokens must have proved the key.
     public var requiredNodes: Set<String> = []
@@ -139,6 +139,9 @@ public struct RenewalCircumstances: Sendable {
     public var isTestPaymentMade = false
     /// The attempt that a person wants repeated; nil if there is none.
     public var repeatedAttempt: (change: Renewal.Change, number: Int)?
+    /// True if an earlier renewal of this key has an attempt with which Apple may have created a certificate. A person
+    /// repeats it under the number 0.
+    public var hasEarlierCreation = false
     /// True if a person wants the previous certificate revoked.
     public var isRevocationWanted = false
 
@@ -239,8 +242,8 @@ public enum RenewalObstacle: Error, Sendable, Equatable {
     case notRevocable(id: String?)
 }
 
-/// The reason why an attempt cannot begin. Another operator may have begun it.
-public enum RenewalConflict: Error, Sendable, Equatable {
+/// The reason why an attempt or another step cannot begin. Another operator may have begun it.
+public enum RenewalConflict: Error, Sendable, Equatable, CustomStringConvertible {
     case notOpen(Renewal.State)
     /// The ledger has no such renewal or attempt.
     case unknown
@@ -252,4 +255,20 @@ public enum RenewalConflict: Error, Sendable, Equatable {
     case alreadyAccepted
     /// The outcome of the last attempt has been unknown for less than ``Renewal/doubtTime``.
     case inDoubt(until: Date)
+
+    /// The reason, and what to do.
+    public var description: String {
+        switch self {
+        case .notOpen(.open): "A renewal of this merchant's key is open already; go on with it."
+        case .notOpen(let state): "The renewal is \(state.rawValue), so this step is no longer possible."
+        case .unknown: "The ledger has no such renewal or attempt."
+        case .otherNumber(let next): "Another operator was first: the next attempt has the number \(next). See the renewal's state."
+        case .unanswered(let change, let number):
+            "Apple's answer to attempt \(number) to \(change.rawValue) may still arrive; wait for it."
+        case .alreadyAccepted: "Apple has accepted this change already; see the renewal's state."
+        case .inDoubt(let until):
+            "Apple may have taken a request whose answer was lost, so nothing but reading is permitted until "
+                + "\(until.formatted(.iso8601))."
+        }
+    }
 }

@@ -55,6 +55,11 @@ extension Renewal {
         guard list.appleId != nil else { return .stop(.merchantNotListed) }
         guard !circumstances.hasCertificate else { return .stop(.notListed(id: nil)) }
         if let step = stepAfterLastAttempt(at: .create, circumstances) { return step }
+        // An abandoned renewal of this key may have led to a certificate that the list lacks.
+        if circumstances.hasEarlierCreation, !attempts.contains(where: { $0.change == .create }) {
+            let isRepeated = circumstances.repeatedAttempt.map { $0 == (.create, 0) } ?? false
+            guard isRepeated else { return .decideRepeat(.create, number: 0, .unknown) }
+        }
         // A certificate for which Apple does not say that it is unused counts as used, and makes the case uncertain.
         let inUse = list.entries.filter { isOfThisType($0) && $0.isActivated != false }
         if use == .identity, inUse.count >= Self.largestIdentityCount {
@@ -133,7 +138,7 @@ extension Renewal {
     // MARK: Facts
 
     /// Returns true if wallets use the new certificate, by an answer of Apple or by its list.
-    private func isActivated(_ circumstances: RenewalCircumstances) -> Bool {
+    public func isActivated(_ circumstances: RenewalCircumstances) -> Bool {
         guard use == .processing else { return false }
         return attempts.contains { $0.change == .activate && $0.outcome == .accepted }
             || listed(in: circumstances.list).contains { $0.isActivated == true }
@@ -142,6 +147,18 @@ extension Renewal {
     /// The new key's certificates of this renewal's type in a list of Apple.
     public func listed(in list: PortalList?) -> [PortalList.Entry] {
         (list?.entries ?? []).filter { $0.publicKeyHash == newKey && $0.isOfItsType && isOfThisType($0) }
+    }
+
+    /// The new key's certificate in a list of Apple; nil if the list has none, or not the one that is known.
+    public func certificate(in list: PortalList?) -> PortalList.Entry? {
+        listed(in: list).first { certificateId == nil || $0.identifier == certificateId }
+    }
+
+    /// True if Apple may have created a certificate by one of the attempts.
+    public var hasPossibleCreation: Bool {
+        attempts.contains {
+            $0.change == .create && [Attempt.Outcome.intended, .accepted, .unknown].contains($0.outcome)
+        }
     }
 
     private func isOfThisType(_ entry: PortalList.Entry) -> Bool {

@@ -10,6 +10,7 @@ package enum CommandHints {
         ("key_not_active", "/v1/", nil, "paytokenctl key list"),
         ("invalid_state", "/v1/keys", nil, "paytokenctl key show, paytokenctl help key"),
         ("invalid_state", "/v1/rotations", nil, "paytokenctl rotate status"),
+        ("invalid_state", "/v1/renewals", nil, "paytokenctl rotate plan"),
         ("approval_invalid", "/v1/", nil, "paytokenctl approval list"),
         ("hsm_unavailable", "/v1/", nil, "paytokenctl status"),
         ("ledger_unavailable", "/v1/audit", nil, "paytokenctl status, paytokenctl audit verify"),

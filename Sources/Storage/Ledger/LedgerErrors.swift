@@ -49,7 +49,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .overloaded: "Too many requests are queued for the ledger. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
         case .approval(let conflict): conflict.description
-        case .renewal: "Another step of the renewal came first, or has no outcome yet; see its state."
+        case .renewal(let conflict): conflict.description
         case .foreignCheckpoint: "The checkpoint was not stored: it names a record that this ledger does not contain."
         case .auditKeyConflict: "The audit key was not recorded: it is not the one that this ledger has planned."
         case .archive(let conflict): conflict.description

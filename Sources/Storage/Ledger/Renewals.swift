@@ -42,6 +42,15 @@ public struct StoredRenewal: Sendable, Equatable {
     public internal(set) var endedAt: Date?
     public internal(set) var attempts: [RenewalAttempt] = []
 
+    /// The time of the answer to the last activation that Apple may have made; nil if there is none.
+    public var activatedAt: Date? {
+        var time: Date?
+        for (attempt, details) in zip(renewal.attempts, attempts) where attempt.change == .activate {
+            if attempt.outcome == .accepted || attempt.outcome == .unknown { time = details.answeredAt }
+        }
+        return time
+    }
+
     /// - Parameter renewal: a renewal with a key and without attempts.
     public init(
         identifier: RenewalIdentifier, renewal: Renewal, requesterUID: UInt32, requesterName: String, startedAt: Date
@@ -98,7 +107,10 @@ extension LedgerTransaction {
             else { throw RenewalConflict.unknown }
             try change(identifier) { stored throws(RenewalConflict) in
                 stored.renewal.answer(known.change, number: known.number, outcome, certificateId: certificate?.id)
-                if let certificate { stored.certificate = certificate.der }
+                // A list may have shown another certificate of the key before; then that one is kept.
+                if let certificate, certificate.id == stored.renewal.certificateId {
+                    stored.certificate = stored.certificate ?? certificate.der
+                }
             }
             try run(
                 """

@@ -54,6 +54,30 @@ struct KeyIndexTests {
         #expect(index([key], [record]).entry(try #require(PublicKeyHash(bytes: key.identifier))) == nil)
     }
 
+    @Test("Names the HSM tokens with a merchant's active key that lack another of its keys")
+    func tokensWithoutKey() throws {
+        let (old, oldRecord) = try pair()
+        let merchant = oldRecord.merchantIdentifier
+        let new: KeyDescription
+        var newRecord: KeyRecord
+        (new, newRecord) = try pair(
+            ForgedMerchant(
+                authority: SharedForge.authority, type: .p256,
+                profile: MerchantCertificateProfile(merchantIdentifier: merchant)))
+        newRecord.state = .preActivation
+        let index = KeyIndex()
+        index.rebuild(
+            hsmTokens: [("first", [old, new]), ("second", [old]), ("spare", [])], keyRecords: [oldRecord, newRecord],
+            now: now)
+        let key = newRecord.publicKeyHash
+        #expect(index.hsmTokens(without: key, of: merchant, .processing, .ec) == ["second"])
+        #expect(index.hsmTokens(without: key, of: merchant, .processing, .rsa) == [])
+        #expect(index.hsmTokens(without: key, of: merchant, .identity, .ec) == [])
+        #expect(index.hsmTokens(without: key, of: "merchant.com.other", .processing, .ec) == [])
+        // The new key is not active, so no HSM token is missed for the old one.
+        #expect(index.hsmTokens(without: oldRecord.publicKeyHash, of: merchant, .processing, .ec) == [])
+    }
+
     @Test("Shows the worker's reason for a key that the worker found inconsistent")
     func workersInconsistency() throws {
         var (key, record) = try pair()
@@ -224,8 +248,8 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
-    private func pair() throws -> (KeyDescription, KeyRecord) {
-        let forged = try SharedForge.ecMerchant
+    private func pair(_ merchant: ForgedMerchant? = nil) throws -> (KeyDescription, KeyRecord) {
+        let forged = try merchant ?? SharedForge.ecMerchant
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: forged.key.subjectPublicKeyInfo)
         let key = KeyDescription(
             identifier: hash.bytes, label: forged.merchant.identifier, algorithm: .ec,

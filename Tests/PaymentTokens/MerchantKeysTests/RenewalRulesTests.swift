@@ -302,6 +302,40 @@ import TokenForge
         #expect(ownCertificate.next(here) == .stop(.notRevocable(id: "NEW")))
     }
 
+    @Test("asks a person, under the number 0, if an abandoned renewal of the key may have led to a certificate")
+    func earlierRenewal() throws {
+        var here = circumstances([oldInUse])
+        here.hasEarlierCreation = true
+        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        // The number of an attempt of this renewal says nothing about the earlier one.
+        here.repeatedAttempt = (.create, 1)
+        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        here.repeatedAttempt = (.create, 0)
+        #expect(renewal().next(here) == .create(number: 1, previous: "OLD", keyBecomesActive: false))
+        // This decision is not one about the new attempt.
+        let refused = renewal([attempt(.create, .refused, minutesAgo: 1)])
+        #expect(refused.next(here) == .decideRepeat(.create, number: 1, .refused))
+        // A certificate that the list shows is taken, and no other is requested.
+        here.list = PortalList(appleId: "A1", entries: [oldInUse, newListed], readAt: Self.now)
+        #expect(renewal().next(here) == .importCertificate(id: "NEW"))
+
+        for outcome in Renewal.Attempt.Outcome.allCases {
+            let isPossible = outcome != .refused && outcome != .notSent
+            #expect(renewal([attempt(.create, outcome, minutesAgo: 60)]).hasPossibleCreation == isPossible)
+            #expect(!renewal([attempt(.activate, outcome, minutesAgo: 60)]).hasPossibleCreation)
+        }
+    }
+
+    @Test("takes the known one of two listed certificates of the new key")
+    func twoCertificates() {
+        let list = PortalList(
+            appleId: "A1", entries: [newListed, entry(certificates.new, "SECOND", isActivated: false)],
+            readAt: Self.now)
+        #expect(renewal().certificate(in: list)?.identifier == "NEW")
+        #expect(renewal(certificateId: "SECOND").certificate(in: list)?.identifier == "SECOND")
+        #expect(renewal(certificateId: "THIRD").certificate(in: list) == nil)
+    }
+
     @Test("lets one of two operators begin an attempt, and none while its outcome may still appear")
     func begin() throws {
         var renewal = renewal()

@@ -44,6 +44,38 @@ extension Command {
     }
 }
 
+extension Command {
+    /// Runs paytokenctl with its standard input and standard error on a pseudo-terminal, and answers each of its questions.
+    static func answering(
+        _ answers: [String], _ arguments: [String], socket: String
+    ) async throws -> ProgramResult {
+        let terminal = """
+            import os, pty, subprocess, sys
+            ours, theirs = pty.openpty()
+            answers = sys.argv[1].split(",")
+            program = subprocess.Popen(sys.argv[2:], stdin=theirs, stderr=theirs)
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:
+                    break
+                if not part:
+                    break
+                shown += part
+                while answers and shown.count(b"Type yes: ") > sys.argv[1].count(",") + 1 - len(answers):
+                    os.write(ours, answers.pop(0).encode() + b"\\n")
+            sys.stderr.buffer.write(shown)
+            sys.exit(program.wait())
+            """
+        return try await Program.run(
+            "/usr/bin/python3",
+            ["-c", terminal, answers.joined(separator: ","), Program.built("paytokenctl")] + arguments
+                + ["--socket", socket])
+    }
+}
+
 /// Bodies of answers for the fake daemon.
 enum Sample {
     static let hash = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

@@ -11,6 +11,7 @@ struct Portal {
     let harness: DaemonHarness
     let simulator: PortalSimulator
     let outbound: RunningProgram
+    private let outboundConfiguration: String
     let key = P256.Signing.PrivateKey()
     let files: FreshDirectory
 
@@ -41,15 +42,22 @@ struct Portal {
                 publicKey: isKnown ? key.publicKey : P256.Signing.PrivateKey().publicKey),
             certificate: files.path("server.crt"), privateKey: files.path("server.key"),
             authority: SharedForge.authority)
-        let yaml = try files.write(
+        outboundConfiguration = try files.write(
             """
             paytokend: { socket: "\(harness.socket)" }
             app_store_connect: { test_server: "\(simulator.address)", trust: [\(trustsServer ? "root.crt" : "")] }
             log: { level: debug, format: json }
 
             """, to: "outbound.yaml")
-        outbound = try RunningProgram(Program.built("paytoken-outbound"), ["--config", yaml], environment: [:])
+        outbound = try Self.startOutbound(outboundConfiguration)
     }
+
+    private static func startOutbound(_ configuration: String) throws -> RunningProgram {
+        try RunningProgram(Program.built("paytoken-outbound"), ["--config", configuration], environment: [:])
+    }
+
+    /// Starts another outbound program, after the first was killed.
+    func startOutbound() throws -> RunningProgram { try Self.startOutbound(outboundConfiguration) }
 
     func check(
         _ merchant: String = "merchant.com.example.absent"
@@ -66,11 +74,13 @@ struct Portal {
 }
 
 extension Portal {
-    /// A merchant with an EC key and its certificate.
-    static func forged(_ name: String) throws -> ForgedMerchant {
+    /// A merchant with a key and its certificate.
+    static func forged(
+        _ name: String, _ type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing
+    ) throws -> ForgedMerchant {
         try ForgedMerchant(
-            authority: SharedForge.authority, type: .p256,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
+            authority: SharedForge.authority, type: type,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)", kind: kind))
     }
 
     /// The merchant at the portal.
@@ -81,5 +91,94 @@ extension Portal {
             id: "IDS0FT" + merchant.merchant.identifier.suffix(4).uppercased(),
             identifier: merchant.merchant.identifier,
             certificates: certificates)
+    }
+}
+
+// MARK: Renewals
+
+extension Portal {
+    /// Returns the programs for a merchant whose certificate C1 wallets use.
+    static func renewing(
+        _ merchant: ForgedMerchant, type: String = "APPLE_PAY", configuration: DaemonConfiguration = DaemonConfiguration()
+    ) async throws -> Portal {
+        let portal = try await Portal([merchant], configuration: configuration)
+        portal.simulator.set([
+            listed(merchant, [.init(id: "C1", type: type, content: merchant.certificate, isActivated: true)])
+        ])
+        return portal
+    }
+
+    /// The methods of the requests that change something, in their order.
+    var writes: [String] { simulator.requests.map(\.method).filter { $0 != "GET" } }
+
+    /// The certificates of the portal's first merchant.
+    var certificates: [PortalSimulator.Certificate] { simulator.merchants.first?.certificates ?? [] }
+
+    /// Runs `rotate renew` without a terminal.
+    func renew(
+        _ merchant: ForgedMerchant, _ options: [String] = [], as who: Staff? = nil
+    ) async throws -> ProgramResult {
+        try await harness.paytokenctl(
+            ["rotate", "renew", merchant.merchant.identifier, "--output", "json"] + options, as: who?.identity)
+    }
+
+    /// Sends `POST /v1/renewals`.
+    ///
+    /// - Parameter members: further members of the body, each with a comma before it.
+    func post(_ merchant: ForgedMerchant, _ members: String = "") async throws -> CurlAnswer {
+        let body = #"{"merchantIdentifier":"\#(merchant.merchant.identifier)"\#(members)}"#
+        return try await harness.admin("/v1/renewals", body: Array(body.utf8))
+    }
+
+    /// Begins the next change at Apple, as a person does who has answered the command's question.
+    @discardableResult
+    func approve(_ merchant: ForgedMerchant, _ members: String = "") async throws -> JSONObject {
+        let answer = try await post(merchant, #","approve":true"# + members)
+        try #require(answer.status == 200, "\(answer)")
+        return try #require(try JSONValue(parsing: answer.body).objectValue)
+    }
+
+    /// Goes on with the renewal until it is at a step.
+    @discardableResult
+    func reach(_ step: String, of merchant: ForgedMerchant, _ members: String = "") async throws -> JSONObject {
+        var state = JSONObject()
+        do {
+            try await wait(for: "the step \(step)") {
+                let answer = try await post(merchant, members)
+                try #require(answer.status == 200 || answer.status == 201, "\(answer)")
+                state = try #require(try JSONValue(parsing: answer.body).objectValue)
+                if state["step"]?.stringValue == step { return true }
+                try await Task.sleep(for: .milliseconds(200))
+                return false
+            }
+        } catch let timeout as ConditionTimeout {
+            Issue.record("\(timeout): \(state)")
+            throw timeout
+        }
+        return state
+    }
+
+    /// Changes the ledger so that the attempts without a definite outcome are an hour older.
+    func letAttemptsAge() async throws {
+        try await harness.changeLedger(
+            "UPDATE renewal_attempt SET intended_at = intended_at - 3600000 WHERE outcome IN ('intended', 'unknown')")
+    }
+
+    /// The records of the merchant's renewals, oldest first.
+    func renewalSteps(_ merchant: ForgedMerchant) async throws -> [JSONObject] {
+        try await records(merchant).filter { $0["event"]?.stringValue == "renewal_step" }
+    }
+
+    func records(_ merchant: ForgedMerchant) async throws -> [JSONObject] {
+        let list = try await harness.paytokenctl([
+            "audit", "list", "--merchant", merchant.merchant.identifier, "--limit", "1000", "--output", "json",
+        ])
+        return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+            .sorted { ($0["sequence"]?.numberValue?.int ?? 0) < ($1["sequence"]?.numberValue?.int ?? 0) }
+    }
+
+    func keyState(_ key: String) async throws -> String? {
+        let shown = try await harness.paytokenctl(["key", "show", key, "--output", "json"])
+        return try JSONValue(parsing: shown.outputBytes).objectValue?["state"]?.stringValue
     }
 }

@@ -11,53 +11,31 @@ import TokenForge
     private func renew(
         _ merchant: ForgedMerchant, _ portal: Portal, _ options: String..., status: Int32
     ) async throws -> JSONObject {
-        let result = try await portal.harness.paytokenctl(
-            ["rotate", "renew", merchant.merchant.identifier, "--output", "json"] + options)
+        let result = try await portal.renew(merchant, options)
         try #require(result.status == status, "\(result)")
         return (try? JSONValue(parsing: result.outputBytes))?.objectValue ?? JSONObject()
-    }
-
-    /// Begins the next change at Apple, as a person does who has answered the command's question.
-    private func approve(
-        _ merchant: ForgedMerchant, _ portal: Portal, _ members: String = "", status: Int = 200
-    ) async throws -> JSONObject {
-        let body = #"{"merchantIdentifier":"\#(merchant.merchant.identifier)","approve":true\#(members)}"#
-        let answer = try await portal.harness.admin("/v1/renewals", body: Array(body.utf8))
-        try #require(answer.status == status, "\(answer)")
-        return try #require(try JSONValue(parsing: answer.body).objectValue)
-    }
-
-    private func records(_ merchant: ForgedMerchant, _ portal: Portal) async throws -> [JSONObject] {
-        let list = try await portal.harness.paytokenctl([
-            "audit", "list", "--merchant", merchant.merchant.identifier, "--limit", "1000", "--output", "json",
-        ])
-        return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
-            .sorted { ($0["sequence"]?.numberValue?.int ?? 0) < ($1["sequence"]?.numberValue?.int ?? 0) }
     }
 
     @Test("renews a certificate from the new key to the end of the old one, with one certificate", .everyEngine)
     func renewal() async throws {
         let merchant = try Portal.forged("thin")
-        let portal = try await Portal([merchant])
-        portal.simulator.set([
-            Portal.listed(merchant, [.init(id: "C1", content: merchant.certificate, isActivated: true)])
-        ])
+        let portal = try await Portal.renewing(merchant)
 
         // Without a terminal the command asks nothing: --yes answers before the request, and never before the activation.
         _ = try await renew(merchant, portal, status: 75)
-        #expect(portal.simulator.requests.allSatisfy { $0.method == "GET" })
+        #expect(portal.writes == [])
         _ = try await renew(merchant, portal, "--yes", status: 75)
-        #expect(portal.simulator.requests.filter { $0.method != "GET" }.map(\.method) == ["POST"])
+        #expect(portal.writes == ["POST"])
         let listed = try #require(portal.simulator.merchants.first?.certificates)
         try #require(listed.map(\.isActivated) == [true, false])
         let new = try Merchant(certificate: listed[1].content)
-        let kinds = try await records(merchant, portal).map { $0["event"]?.stringValue ?? "" }
+        let kinds = try await portal.records(merchant).map { $0["event"]?.stringValue ?? "" }
         let proofs = kinds.indices.filter { kinds[$0] == "key_proof" }
         let created = try #require(
-            try await records(merchant, portal).firstIndex { $0["step"]?.stringValue == "create" })
+            try await portal.records(merchant).firstIndex { $0["step"]?.stringValue == "create" })
         #expect(proofs.count == 2 && proofs[0] < created && created < proofs[1], "\(kinds)")
 
-        var state = try await approve(merchant, portal)
+        var state = try await portal.approve(merchant)
         #expect(state["previousCertificateId"]?.stringValue == "C1")
         state = try await renew(merchant, portal, status: 75)
         #expect(state["step"]?.stringValue == "watch" && state["certificateId"]?.stringValue == listed[1].id)
@@ -68,22 +46,22 @@ import TokenForge
         #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
         state = try await renew(merchant, portal, status: 75)
         #expect(state["step"]?.stringValue == "make_test_payment")
-        #expect(try await keyState(merchant.hex, portal) == "active")
+        #expect(try await portal.keyState(merchant.hex) == "active")
 
         state = try await renew(merchant, portal, "--test-payment-made", status: 0)
         #expect(state["step"]?.stringValue == "done" && state["state"]?.stringValue == "finished")
-        #expect(try await keyState(merchant.hex, portal) == "deactivated")
+        #expect(try await portal.keyState(merchant.hex) == "deactivated")
         // Late payment tokens for the old key are still opened.
         #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: merchant.merchant)).status == 200)
         #expect(portal.simulator.certificateCount(of: new.publicKeyHash) == 1)
 
         _ = try await renew(merchant, portal, "--revoke-old", status: 75)
-        _ = try await approve(merchant, portal, #","revokeOld":true"#)
+        _ = try await portal.approve(merchant, #","revokeOld":true"#)
         _ = try await renew(merchant, portal, "--revoke-old", status: 0)
-        #expect(portal.simulator.requests.filter { $0.method != "GET" }.map(\.method) == ["POST", "PATCH", "DELETE"])
+        #expect(portal.writes == ["POST", "PATCH", "DELETE"])
         #expect(portal.simulator.merchants.first?.certificates.map(\.id) == [listed[1].id])
 
-        let steps = try await records(merchant, portal).filter { $0["event"]?.stringValue == "renewal_step" }
+        let steps = try await portal.renewalSteps(merchant)
         #expect(
             steps.map { $0["step"]?.stringValue } == [
                 "start", "create", "answer", "activate", "answer", "finish", "revoke", "answer",
@@ -93,8 +71,50 @@ import TokenForge
         #expect(verified.status == 0, "\(verified)")
     }
 
-    private func keyState(_ key: String, _ portal: Portal) async throws -> String? {
-        let shown = try await portal.harness.paytokenctl(["key", "show", key, "--output", "json"])
-        return try JSONValue(parsing: shown.outputBytes).objectValue?["state"]?.stringValue
+    @Test("makes the key active before the first certificate, which wallets use at once")
+    func firstCertificate() async throws {
+        let merchant = try Portal.forged("first")
+        let portal = try await Portal([merchant])
+        portal.simulator.set([Portal.listed(merchant, [])])
+        let state = try await portal.reach("create", of: merchant)
+        #expect(state["next"]?.stringValue?.contains("at once") == true)
+        let key = try #require(state["publicKeyHash"]?.stringValue)
+        #expect(try await portal.keyState(key) == "pre-activation")
+        try await portal.approve(merchant)
+        #expect(try await portal.keyState(key) == "active")
+        try await portal.reach("watch", of: merchant)
+        #expect(portal.writes == ["POST"] && portal.certificates.map(\.isActivated) == [true])
+        let new = try Merchant(certificate: portal.certificates[0].content)
+        #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
+        try await portal.reach("make_test_payment", of: merchant)
+        let done = try await portal.renew(merchant, ["--test-payment-made"])
+        #expect(done.status == 0, "\(done)")
+        // Wallets used no certificate before, so none is revoked.
+        let revoked = try await portal.renew(merchant, ["--revoke-old"])
+        #expect(revoked.status == 1 && portal.writes == ["POST"], "\(revoked)")
+    }
+
+    @Test("renews an RSA key, and an identity key, which nothing activates", arguments: [false, true])
+    func otherKeys(isIdentity: Bool) async throws {
+        let merchant = try Portal.forged(
+            isIdentity ? "idnt" : "rsak", .rsa2048, kind: isIdentity ? .merchantIdentity : .paymentProcessing)
+        let portal = try await Portal.renewing(
+            merchant, type: isIdentity ? "APPLE_PAY_MERCHANT_IDENTITY" : "APPLE_PAY_RSA")
+        let use = isIdentity ? #","use":"identity""# : ""
+        try await portal.reach("create", of: merchant, use)
+        try await portal.approve(merchant, use)
+        try await portal.reach(isIdentity ? "make_test_payment" : "activate", of: merchant, use)
+        #expect(portal.writes == ["POST"] && portal.certificates.count == 2)
+        #expect(portal.certificates.map(\.type) == [portal.certificates[0].type, portal.certificates[0].type])
+        if isIdentity {
+            let done = try await portal.renew(merchant, ["--use", "identity", "--test-payment-made"])
+            #expect(done.status == 0, "\(done)")
+            #expect(try await portal.keyState(merchant.hex) == "deactivated")
+        } else {
+            try await portal.approve(merchant)
+            try await portal.reach("watch", of: merchant)
+            #expect(portal.writes == ["POST", "PATCH"])
+            #expect(try await portal.keyState(merchant.hex) == "active")
+        }
     }
 }

@@ -124,25 +124,29 @@ struct StaffedDaemon {
 
     /// Changes the ledger so that the approval is an hour older.
     func letExpire(_ approval: String) async throws {
-        if let database = harness.database {
-            try await database.sql(
-                "UPDATE approval SET expires_at = expires_at - 3600000 WHERE encode(identifier, 'hex') = '\(approval)'")
-            return
-        }
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"), configuration: configuration)
-        try await database.write { db in
-            try db.execute(
-                sql: "UPDATE approval SET expires_at = expires_at - 3600000 WHERE lower(hex(identifier)) = ?",
-                arguments: [approval])
-        }
-        try database.close()
+        let name = harness.database == nil ? "lower(hex(identifier))" : "encode(identifier, 'hex')"
+        try await harness.changeLedger(
+            "UPDATE approval SET expires_at = expires_at - 3600000 WHERE \(name) = '\(approval)'")
     }
 
     func isIntact() async throws -> Bool {
         let verified = try await harness.paytokenctl(["audit", "verify"])
         return verified.status == 0 && verified.output.hasPrefix("intact")
+    }
+}
+
+extension DaemonHarness {
+    /// Changes the running daemon's ledger.
+    func changeLedger(_ sql: String) async throws {
+        if let database {
+            try await database.sql(sql)
+            return
+        }
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let database = try DatabaseQueue(path: directory.path("ledger.sqlite"), configuration: configuration)
+        try await database.write { db in try db.execute(sql: sql) }
+        try database.close()
     }
 }
 

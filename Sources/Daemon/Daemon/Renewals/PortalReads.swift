@@ -143,6 +143,9 @@ final class PortalReads: Sendable {
     /// Has the lists that are read from now on keep the content of certificates of this key.
     func keepContent(of key: PublicKeyHash) { state.withLock { _ = $0.renewedKeys.insert(key) } }
 
+    /// Returns the time in seconds since a read began, by the clock that no person can set.
+    func age(of read: Read) -> TimeInterval { read.began.duration(to: now()) / .seconds(1) }
+
     func read(of merchant: PortalName) -> Read? { state.withLock { $0.reads[merchant] } }
 
     /// Takes the next request: that of the oldest open read. The outbound program must report its result.

@@ -32,7 +32,12 @@ extension RenewalSteps {
         let renewal = stored.renewal
         let newKey = try stored.key
         let needsApproval = rule.needsSecondPerson(caller)
-        let approval = needsApproval ? request.approval : nil
+        guard needsApproval || request.approval == nil else {
+            throw Refusal(
+                .approvalInvalid, "You act alone, so no approval is used; repeat the request without it.",
+                details: "approval")
+        }
+        let approval = request.approval
         let attempt = RenewalAttempt(
             identifier: .random(), change: change.kind, number: change.number, target: change.request.name,
             approval: approval, excludedNodes: request.statements.excludedNodes)
@@ -48,37 +53,48 @@ extension RenewalSteps {
                 use: renewal.use, request: change.request, publicKeyHash: change.key)
         else { throw .defect }
         try write.check(in: administration.catalogue.index)
-        guard let known = try await administration.keyRecord(of: newKey) else { throw .defect }
+        guard let known = try await administration.keyRecord(of: newKey), known.state == plan.circumstances.keyState
+        else { throw Refusal(.invalidState, KeyRecordConflict.changedMeanwhile.description) }
         var step: AdministrativeChange.ApprovalStep?
         if needsApproval {
             let operation = change.kind.operation
             let parameters = Self.parameters(operation, change, renewal, newKey, request.statements.excludedNodes)
             guard let approval else {
+                let reason = try Self.reason(change, renewal, request.statements.excludedNodes)
                 return try await recorder.ask(
                     await rule.request(
-                        operation, parameters: parameters, key: newKey, keyState: known.state,
-                        reason: AuditReason(Self.reason(change, renewal, request.statements.excludedNodes)), by: caller,
-                        at: now), by: caller, for: draft)
+                        operation, parameters: parameters, key: newKey, keyState: known.state, reason: reason,
+                        by: caller, at: now), by: caller, for: draft)
             }
             step = .use(approval, parameters: parameters, by: try await caller.person())
         }
         var administrative = AdministrativeChange(
             at: now, approval: step, records: [recorder.auditRecord(of: draft, by: caller)])
         administrative.renewal = .begin(attempt, of: stored.identifier, previous: change.previous)
-        if change.keyBecomesActive {
+        if change.kind != .revoke {
+            // A key that is suspended or compromised meanwhile gets no certificate.
             var key = known
-            key.state = .active
+            if change.keyBecomesActive { key.state = .active }
             (administrative.key, administrative.precondition) = (key, .state(known.state))
         }
         // If the ledger does not acknowledge the attempt, nothing is queued, and the attempt counts as unknown.
         try await recorder.apply(administrative, for: draft)
+        if change.keyBecomesActive {
+            // Payments may follow the certificate at once.
+            do throws(Refusal) {
+                try await refusing(ledger: await administration.catalogue.keyChanged(newKey))
+            } catch {
+                // The caller does not wait until the ledger works again.
+                Task { await store(.notSent("This node did not read the key's new state."), of: attempt, stored) }
+                throw error
+            }
+        }
         let isQueued = writes.enqueue(write) { [self] result in
             await store(result, of: attempt, stored)
         }
         if !isQueued {
             await store(.notSent("Another request of this merchant has no answer yet."), of: attempt, stored)
         }
-        if change.keyBecomesActive { try await refusing(ledger: await administration.catalogue.keyChanged(newKey)) }
         return nil
     }
 
@@ -136,16 +152,26 @@ extension RenewalSteps {
         return parameters.digest
     }
 
-    /// What the second person reads.
-    private static func reason(_ change: Change, _ renewal: Renewal, _ excludedNodes: Set<String>) -> String {
+    /// Returns the sentence that the second person reads. The merchant identifier is last, since a long one is cut.
+    ///
+    /// - Throws: malformed_request if there is no room for the names of all excluded nodes.
+    private static func reason(
+        _ change: Change, _ renewal: Renewal, _ excludedNodes: Set<String>
+    ) throws(Refusal) -> AuditReason {
         let verb =
             switch change.kind {
-            case .create: change.keyBecomesActive ? "new certificate, in use at once," : "new certificate"
-            case .activate: "activation of \(change.request.name)"
-            case .revoke: "revocation of \(change.request.name)"
+            case .create: change.keyBecomesActive ? "new certificate, in use at once," : "new certificate,"
+            case .activate: "activation of \(change.request.name),"
+            case .revoke: "revocation of \(change.request.name),"
             }
         let without = excludedNodes.isEmpty ? "" : ", without \(excludedNodes.sorted().joined(separator: ","))"
-        return "\(verb) for \(renewal.merchantIdentifier), attempt \(change.number)\(without)"
+        let text = "\(verb) attempt \(change.number)\(without)"
+        guard text.utf8.count <= AuditReason.maximumLength - 20 else {
+            throw Refusal(
+                .malformedRequest, "The names of the excluded nodes are too long for a request for approval; exclude fewer.",
+                details: "excludeNodes")
+        }
+        return AuditReason("\(text), for \(renewal.merchantIdentifier)")
     }
 
     // MARK: Answers

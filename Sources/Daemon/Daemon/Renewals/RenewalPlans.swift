@@ -53,19 +53,22 @@ struct RenewalPlans: Sendable {
             if let last = same.first(where: { $0.renewal.state == .open }) ?? same.first,
                 last.renewal.state == .open || key == nil || key?.publicKeyHash == last.renewal.newKey
             {
-                plans.append(try await plan(for: last, statements))
+                plans.append(try await plan(for: last, among: stored, statements))
             } else {
                 let renewal = Renewal(
                     merchantIdentifier: merchant, use: rotation.use, algorithm: rotation.algorithm,
                     newKey: key?.publicKeyHash)
-                plans.append(try await plan(for: renewal, nil, statements))
+                plans.append(try await plan(for: renewal, nil, among: stored, statements))
             }
         }
         return plans
     }
 
-    func plan(for stored: StoredRenewal, _ statements: Statements) async throws(Refusal) -> Plan {
-        try await plan(for: stored.renewal, stored, statements)
+    /// - Parameter all: the merchant's renewals in the ledger.
+    func plan(
+        for stored: StoredRenewal, among all: [StoredRenewal], _ statements: Statements
+    ) async throws(Refusal) -> Plan {
+        try await plan(for: stored.renewal, stored, among: all, statements)
     }
 
     /// The key that waits for its certificate or activation, or has replaced the old keys already.
@@ -77,7 +80,7 @@ struct RenewalPlans: Sendable {
     }
 
     private func plan(
-        for renewal: Renewal, _ stored: StoredRenewal?, _ statements: Statements
+        for renewal: Renewal, _ stored: StoredRenewal?, among all: [StoredRenewal], _ statements: Statements
     ) async throws(Refusal) -> Plan {
         let nodes = try await refusing(ledger: await ledger.nodes()).map(\.name)
         // A host that serves no payments has the key of Apple's API, and no merchant's key.
@@ -89,11 +92,17 @@ struct RenewalPlans: Sendable {
         here.isRevocationWanted = statements.isRevocationWanted
         here.repeatedAttempt = statements.repeated
         here.hasRequest = stored.map { $0.request != nil } ?? true
-        here.activatedAt = stored?.attempts.last { $0.change == .activate }?.answeredAt
+        here.activatedAt = stored?.activatedAt
+        here.hasEarlierCreation = all.contains { (other: StoredRenewal) -> Bool in
+            guard other.identifier != stored?.identifier, other.renewal.newKey == renewal.newKey else { return false }
+            return other.renewal.hasPossibleCreation
+        }
         var fault: String?
         if let read = PortalName(renewal.merchantIdentifier).flatMap(reads.read) {
             switch read.phase {
-            case .done(let list): (here.list, here.readBeganAt) = (list, read.requestedAt)
+            case .done(let list):
+                // A clock that was set back must not make an old list look fresh.
+                (here.list, here.readBeganAt) = (list, min(read.requestedAt, here.now - reads.age(of: read)))
             case .failed(let reason): fault = reason
             case .findingMerchant, .listingCertificates: break
             }
@@ -115,11 +124,14 @@ struct RenewalPlans: Sendable {
         here.keyState = keyRecord?.state
         // A proof counts for the certificate that Apple lists, from which wallets get the key.
         let issued =
-            renewal.listed(in: here.list).first?.sha256 ?? stored?.certificate.map { AuditDigest.of($0).bytes }
+            renewal.certificate(in: here.list)?.sha256 ?? stored?.certificate.map { AuditDigest.of($0).bytes }
             ?? entry?.certificate?.sha256
         here.proofs = try await proofs(of: key, issued.flatMap { AuditDigest(bytes: $0) }, since: here.now)
-        here.hsmTokensWithoutKey =
-            servesPayments ? hsmTokens.filter { entry?.hsmTokens.contains($0) != true } : []
+        if servesPayments {
+            let lacking = rotations.administration.catalogue.index.hsmTokens(
+                without: key, of: renewal.merchantIdentifier, renewal.use, renewal.algorithm)
+            here.hsmTokensWithoutKey = hsmTokens.filter(lacking.contains)
+        }
         // The HSM tokens of a host that serves no payments do not have the certificate. Its import made the key active,
         // unless that had to come before the request; then a proof with the certificate shows that it is imported.
         here.hasCertificate =
@@ -127,7 +139,8 @@ struct RenewalPlans: Sendable {
             ? entry?.certificate != nil
             : keyRecord?.state == .active
                 && (stored == nil || here.proofs.contains { $0.isWithCertificate && $0.succeeded })
-        if renewal.use == .processing, let keyRecord, keyRecord.state == .active {
+        // The search is long for a node without payments, so it waits until wallets use the certificate.
+        if let keyRecord, keyRecord.state == .active, renewal.isActivated(here) {
             let since = max(
                 here.activatedAt ?? stored?.startedAt ?? keyRecord.createdAt,
                 here.now.addingTimeInterval(-KeyRotations.firstUseSearchPeriod))

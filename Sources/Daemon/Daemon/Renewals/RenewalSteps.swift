@@ -80,7 +80,7 @@ struct RenewalSteps: Sendable {
             }
             plan = try await self.plan(stored, request)
         case .finish:
-            try await finish(stored, by: caller, draft: draft)
+            try await finish(stored, request, by: caller, draft: draft)
             plan = try await self.plan(stored, request)
         default: break
         }
@@ -91,7 +91,7 @@ struct RenewalSteps: Sendable {
     private func plan(_ stored: StoredRenewal, _ request: Request) async throws(Refusal) -> RenewalPlans.Plan {
         let all = try await refusing(ledger: await ledger.renewals(of: stored.renewal.merchantIdentifier))
         guard let current = all.first(where: { $0.identifier == stored.identifier }) else { throw .defect }
-        return try await plans.plan(for: current, request.statements)
+        return try await plans.plan(for: current, among: all, request.statements)
     }
 
     // MARK: Start and end
@@ -177,7 +177,9 @@ struct RenewalSteps: Sendable {
         }
     }
 
-    private func finish(_ stored: StoredRenewal, by caller: Caller, draft: AuditDraft) async throws(Refusal) {
+    private func finish(
+        _ stored: StoredRenewal, _ request: Request, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) {
         let renewal = stored.renewal
         let all = try await rotations.rotations(of: renewal.merchantIdentifier)
         guard let rotation = all.first(where: { $0.use == renewal.use && $0.algorithm == renewal.algorithm }),
@@ -190,9 +192,10 @@ struct RenewalSteps: Sendable {
         }
         let step = AdministrativeChange.RenewalStep.finish(stored.identifier)
         guard !rotation.oldKeys.isEmpty else {
-            return try await end(stored, .finish, step, by: caller, draft: draft)
+            return try await end(
+                stored, .finish, step, without: request.statements.excludedNodes, by: caller, draft: draft)
         }
-        draft.setEvent(.renewalStep(RenewalStepDetails(step: .finish, renewal: AuditText(stored.identifier.hex))))
+        draft.setEvent(.renewalStep(Self.details(.finish, of: stored, without: request.statements.excludedNodes)))
         let record = recorder.auditRecord(of: draft, by: caller)
         // Late payment tokens for the old key are opened until its cut-off. An identity key signs until nobody uses it.
         let cutOff =
@@ -209,19 +212,25 @@ struct RenewalSteps: Sendable {
 
     private func end(
         _ stored: StoredRenewal, _ name: RenewalStepDetails.Step, _ step: AdministrativeChange.RenewalStep,
-        by caller: Caller, draft: AuditDraft
+        without excludedNodes: Set<String> = [], by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
-        draft.setEvent(.renewalStep(RenewalStepDetails(step: name, renewal: AuditText(stored.identifier.hex))))
+        draft.setEvent(.renewalStep(Self.details(name, of: stored, without: excludedNodes)))
         try await apply(step, by: caller, draft: draft)
+    }
+
+    private static func details(
+        _ step: RenewalStepDetails.Step, of stored: StoredRenewal, without excludedNodes: Set<String>
+    ) -> RenewalStepDetails {
+        RenewalStepDetails(
+            step: step, renewal: AuditText(stored.identifier.hex),
+            excludedNodes: excludedNodes.compactMap { AuditNode($0) })
     }
 
     /// Stores the certificate of the new key that Apple's list shows, if the ledger lacks it.
     ///
     /// - Returns: true if it was stored.
     private func find(_ stored: StoredRenewal, in list: PortalList?) async throws(Refusal) -> Bool {
-        let listed = stored.renewal.listed(in: list).first {
-            stored.renewal.certificateId == nil || $0.identifier == stored.renewal.certificateId
-        }
+        let listed = stored.renewal.certificate(in: list)
         guard stored.renewal.state == .open, stored.certificate == nil, let listed, let content = listed.content else {
             return false
         }

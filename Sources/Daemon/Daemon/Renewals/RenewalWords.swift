@@ -21,7 +21,7 @@ enum RenewalPlanStep: String, CaseIterable {
     var text: String {
         switch self {
         case .generate: "The new key is made"
-        case .distribute: "Every HSM token of this node has the new key"
+        case .distribute: "Every HSM token of this node that has the old key has the new one"
         case .prove: "Every node has proved the new key"
         case .create: "Apple has issued its certificate"
         case .importCertificate: "The certificate is imported"
@@ -90,6 +90,9 @@ extension RenewalStep {
         case .read: "Read Apple's list: POST /v1/portal/checks."
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."
+        case .decideRepeat(_, 0, _):
+            "An earlier renewal of this key has requested a certificate, which Apple's list lacks. If the portal lacks it "
+                + "too, decide if attempt 0 to create is repeated."
         case .decideRepeat(let change, let number, let outcome):
             "Decide if attempt \(number) to \(change.rawValue) is repeated; its outcome is \(outcome.rawValue)."
         case .create(_, let previous?, false):
@@ -100,9 +103,11 @@ extension RenewalStep {
                 + "immediately, since there is not exactly one in use with more than a week left."
         case .create: "Have Apple certify the new key's request."
         case .importCertificate(let id): "Import certificate \(id): POST /v1/rotations/certificate."
-        case .activate(let id, _): "Activate certificate \(id) in Apple's developer portal. This cannot be undone."
+        case .activate(let id, _): 
+            "Activate certificate \(id): POST /v1/renewals, or Apple's developer portal. This cannot be undone."
         case .watch: "Wait for payments: wallets use the new certificate, and its key has opened no payment token yet."
-        case .makeTestPayment: "Make a test payment on each node, then POST /v1/rotations/{merchant}/finish."
+        case .makeTestPayment: 
+            "Make a test payment on each node, then say so: POST /v1/renewals with testPaymentMade."
         case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
         case .revoke(let id, _): "Revoke certificate \(id)."
         case .stop(let obstacle): obstacle.text

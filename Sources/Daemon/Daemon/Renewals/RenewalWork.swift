@@ -96,6 +96,14 @@ final class RenewalWork: Sendable {
             entry = imported
         }
         guard try await needsProof(entry) else { return }
+        // Payments may reach each HSM token of this node, so this node's proofs count for all of them.
+        let missing = administration.catalogue.index.hsmTokens(
+            without: entry.publicKeyHash, of: entry.merchantIdentifier, entry.use, entry.algorithm
+        ).sorted()
+        guard missing.isEmpty else {
+            throw Refusal(
+                .invalidState, "The new key is not in the HSM tokens \(missing.joined(separator: ", ")) of this node; clone it.")
+        }
         guard try await proving.prove(entry, by: nil, draft: AuditDraft()).isProved else {
             return pause(entry.publicKeyHash)
         }

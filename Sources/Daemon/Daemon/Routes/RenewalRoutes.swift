@@ -13,6 +13,7 @@ struct RenewalRoutes: Sendable {
 
     /// The query parameter with the names of excluded nodes, separated by commas.
     static let excluded = "excludeNodes"
+    private static let maximumExcluded = 16
 
     /// Returns a plan for each use and algorithm of the merchant's keys. Nothing is recorded, since no key is used.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -63,8 +64,9 @@ struct RenewalRoutes: Sendable {
     }
 
     private static func nodes(_ names: [String]) throws(Refusal) -> Set<String> {
-        guard names.allSatisfy({ AuditNode($0) != nil }) else {
-            throw Refusal(.malformedRequest, "excludeNodes must be names of nodes.", details: excluded)
+        guard names.count <= maximumExcluded, names.allSatisfy({ AuditNode($0) != nil }) else {
+            throw Refusal(
+                .malformedRequest, "excludeNodes must be the names of at most \(maximumExcluded) nodes.", details: excluded)
         }
         return Set(names)
     }

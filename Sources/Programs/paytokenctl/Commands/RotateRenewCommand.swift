@@ -75,7 +75,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
         init?(argument: String) {
             let parts = argument.split(separator: ":", omittingEmptySubsequences: false)
             guard parts.count == 2, ["create", "activate", "revoke"].contains(parts[0]), let number = Int(parts[1]),
-                number > 0
+                number >= 0
             else { return nil }
             attempt = RenewalRequest.Attempt(change: String(parts[0]), number: number)
         }
@@ -106,11 +106,12 @@ struct RotateRenewCommand: AsyncParsableCommand {
                 throw CommandFailure(.no, state.next)
             case "create", "activate", "revoke":
                 try ask(state, bytes, hasApproval: approval != nil)
-                _ = try await post(approves: true, approval: approval)
-                approval = nil
+                let (after, _) = try await post(approves: true, approval: approval)
+                // Nothing begins if Apple's list has grown too old meanwhile.
+                if after.attempts?.count != state.attempts?.count { approval = nil }
             case "watch", "make_test_payment", "decide_repeat":
                 try format.show(bytes, RotatePlanCommand.text(state))
-                throw CommandFailure(.tryAgainLater, state.next, more: [Self.advice(state, command)])
+                throw CommandFailure(.tryAgainLater, state.next, more: [advice(state)])
             default:
                 guard waited.duration(to: .now) < Self.longestWait else {
                     try format.show(bytes, RotatePlanCommand.text(state))
@@ -135,13 +136,16 @@ struct RotateRenewCommand: AsyncParsableCommand {
             for: RenewalPlanStatus.self, whenPending: { "Then go on: \(command) --approval \($0.approval)" })
     }
 
-    /// The command without what was said once.
-    private var command: String {
+    /// The command to go on with. A repeated attempt stays in it: the approval of an attempt covers its number.
+    private var command: String { command(repeating: repeatAttempt?.attempt) }
+
+    private func command(repeating repeated: RenewalRequest.Attempt?) -> String {
         var words = ["paytokenctl rotate renew", merchant]
         if let use = use.name { words += ["--use", use] }
         if let type { words += ["--type", type.rawValue] }
         for node in excludeNode { words += ["--exclude-node", node] }
         if revokeOld { words.append("--revoke-old") }
+        if let repeated { words += ["--repeat-attempt", "\(repeated.change):\(repeated.number)"] }
         return words.joined(separator: " ")
     }
 
@@ -159,13 +163,15 @@ struct RotateRenewCommand: AsyncParsableCommand {
         }
     }
 
-    private static func advice(_ state: RenewalPlanStatus, _ command: String) -> String {
+    private func advice(_ state: RenewalPlanStatus) -> String {
         switch state.step {
-        case "make_test_payment": "Then go on: \(command) --test-payment-made"
+        case "make_test_payment": return "Then go on: \(command) --test-payment-made"
         case "decide_repeat":
-            "To repeat it: \(command) --repeat-attempt "
-                + (state.attempts?.last.map { "\($0.change):\($0.number)" } ?? "create:1")
-        default: "Go on later: \(command)"
+            // An attempt of an earlier renewal has the number 0.
+            let attempt = state.attempts?.last.map { RenewalRequest.Attempt(change: $0.change, number: $0.number) }
+            let repeating = command(repeating: attempt ?? RenewalRequest.Attempt(change: "create", number: 0))
+            return "To repeat it: \(repeating)"
+        default: return "Go on later: \(command)"
         }
     }
 }

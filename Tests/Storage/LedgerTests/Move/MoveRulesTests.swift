@@ -60,6 +60,23 @@ struct MoveRulesTests {
         #expect(try await fixture.move().carryOut().status == .moved)
     }
 
+    @Test("moves no file with an open renewal, and one whose renewal has ended")
+    func openRenewal() async throws {
+        let fixture = try await MoveFixture()
+        try fixture.changeFile(
+            """
+            INSERT INTO renewal (identifier, merchant_identifier, key_use, algorithm, public_key_hash, state,
+                requester_uid, requester_name, started_at, node)
+            VALUES (x'0102030405060708', 'merchant.com.example', 'processing', 'EC', x'\(fixture.file.key.hex)', 'open', 0, 'root', 1,
+                'node-1')
+            """)
+        let refusal = LedgerMoveError.openRenewal(path: fixture.path, merchant: "merchant.com.example")
+        await #expect(throws: refusal) { _ = try await fixture.move().preview() }
+        await #expect(throws: refusal) { _ = try await fixture.move().carryOut() }
+        try fixture.changeFile("UPDATE renewal SET state = 'finished'")
+        #expect(try await fixture.move().carryOut().status == .moved)
+    }
+
     @Test("releases on neither side with a key that the stricter side forbids, and notifies other nodes")
     func keyInBoth() async throws {
         let fixture = try await MoveFixture()

@@ -64,6 +64,7 @@ struct RenewalTests {
     @Test("returns a renewal with its attempts as they were stored")
     func read() async throws {
         let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         #expect(try await only(ledger) == stored)
         #expect(try await ledger.openRenewals() == [stored])
@@ -96,6 +97,7 @@ struct RenewalTests {
     @Test("has one open renewal of a merchant's use and algorithm, whoever starts one at the same time")
     func oneOpen() async throws {
         let fixture = try await LedgerFixture()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
         let outcomes = await withTaskGroup(of: Result<Void, LedgerFailure>.self) { group in
@@ -127,6 +129,7 @@ struct RenewalTests {
     @Test("begins one attempt, whoever begins one at the same time")
     func oneAttempt() async throws {
         let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<6 {
@@ -147,6 +150,7 @@ struct RenewalTests {
     @Test("stores an attempt and uses its approval together, or does neither")
     func approvals() async throws {
         let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         let parameters = AuditDigest.of("parameters".utf8)
         let approval = Approval(
@@ -192,6 +196,7 @@ struct RenewalTests {
     @Test("keeps the first definite answer, and takes one that arrives after the attempt counted as unknown")
     func answers() async throws {
         let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         let attempt = attempt()
         try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
@@ -214,6 +219,7 @@ struct RenewalTests {
     @Test("keeps the first certificate request and the first certificate")
     func firstOnes() async throws {
         let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
         for byte in [UInt8(1), 2] {
             try await ledger.apply(Self.change(.store(request: [byte], of: stored.identifier)))
@@ -224,9 +230,58 @@ struct RenewalTests {
         #expect(found.request == [1] && found.certificate == [1] && found.renewal.certificateId == "C1")
     }
 
+    @Test("keeps the certificate that Apple's list showed, if a late answer has another one")
+    func otherCertificate() async throws {
+        let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
+        let ledger = fixture.ledger
+        let attempt = attempt()
+        try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
+        try await ledger.apply(Self.change(.found(id: "C1", certificate: [1], of: stored.identifier)))
+        for (id, der) in [("C2", [UInt8(2)]), ("C1", [3])] {
+            try await ledger.apply(
+                Self.change(
+                    .answer(
+                        attempt.identifier, of: stored.identifier, .accepted, code: nil, certificate: (id, der))))
+            let found = try await only(ledger)
+            #expect(found.renewal.certificateId == "C1" && found.certificate == [1])
+            #expect(found.renewal.attempts.map(\.outcome) == [.accepted])
+        }
+    }
+
+    @Test("gives up no renewal with an attempt whose effect may still appear")
+    func abandonInDoubt() async throws {
+        let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
+        let ledger = fixture.ledger
+        try await ledger.apply(Self.change(.begin(attempt(), of: stored.identifier, previous: nil)))
+        let end = LedgerFixture.noon + Renewal.doubtTime
+        await #expect(throws: LedgerFailure.renewal(.inDoubt(until: end))) {
+            try await ledger.apply(Self.change(.abandon(stored.identifier), at: end - 1))
+        }
+        #expect(try await only(ledger).renewal.state == .open)
+        try await ledger.apply(Self.change(.abandon(stored.identifier), at: end))
+        #expect(try await only(ledger).renewal.state == .abandoned)
+    }
+
+    @Test("stores no attempt for a key whose state has changed meanwhile")
+    func changedKey() async throws {
+        let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
+        let ledger = fixture.ledger
+        try await ledger.store(LedgerFixture.record(Self.key, state: .compromised))
+        var change = Self.change(.begin(attempt(), of: stored.identifier, previous: nil))
+        (change.key, change.precondition) = (
+            LedgerFixture.record(Self.key, state: .preActivation), .state(.preActivation)
+        )
+        await #expect(throws: LedgerFailure.conflict(.changedMeanwhile)) { try await ledger.apply(change) }
+        #expect(try await only(ledger).attempts.isEmpty)
+    }
+
     @Test("names the nodes that have released a payment with a key since a time")
     func releasingNodes() async throws {
         let fixture = try await LedgerFixture()
+        defer { withExtendedLifetime(fixture) {} }
         try await fixture.ledger.store(LedgerFixture.record(Self.key))
         let release = try fixture.request(1, key: Self.key)
         #expect(try await fixture.ledger.release(release) == .released)

@@ -1,0 +1,102 @@
+import DaemonAPI
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+/// `rotate renew` against scripted answers: its questions, and its exit status at each step.
+@Suite struct RotateRenewTranscripts {
+    private static let time = Date(timeIntervalSince1970: 1_800_000_000)
+
+    private static func daemon(
+        _ step: String, attempts: [RenewalPlanStatus.Attempt] = []
+    ) async throws -> FakeDaemon {
+        var state = RenewalPlanStatus(
+            merchantIdentifier: "m", algorithm: "EC", use: "processing", publicKeyHash: "AAAA", readAt: time,
+            step: step, next: "A sentence.", steps: [.init(name: step, status: "next", text: "A step")], nodes: [])
+        (state.renewal, state.state, state.attempts) = ("0102030405060708", "open", attempts)
+        return try await FakeDaemon([
+            "POST /v1/renewals": .ok(String(decoding: try JSONCoding.encode(state), as: UTF8.self))
+        ])
+    }
+
+    /// The value of `approve` in each request.
+    private static func approvals(_ daemon: FakeDaemon) throws -> [Bool] {
+        try daemon.asked.map { try JSONValue(parsing: $0.body).objectValue?["approve"]?.boolValue ?? false }
+    }
+
+    @Test("asks in a terminal before each change at Apple, and takes only yes", arguments: ["create", "activate", "revoke"])
+    func asks(step: String) async throws {
+        let daemon = try await Self.daemon(step)
+        let yes = try await Command.answering(["yes", "Yes"], ["rotate", "renew", "m"], socket: daemon.path)
+        #expect(yes.status == 75 && yes.error.contains("\(step) now? Type yes: "), "\(yes)")
+        #expect(yes.error.contains("Nothing was changed."), "\(yes)")
+        // The first answer begins the change; the scripted daemon then shows the same step again.
+        #expect(try Self.approvals(daemon) == [false, true, false])
+        let no = try await Self.daemon(step)
+        let refused = try await Command.answering(["no"], ["rotate", "renew", "m"], socket: no.path)
+        #expect(refused.status == 75, "\(refused)")
+        #expect(try Self.approvals(no) == [false])
+    }
+
+    @Test("begins no activation and no revocation by --yes, and nothing without a terminal and without --yes")
+    func withoutTerminal() async throws {
+        for (step, options) in [
+            ("create", []), ("activate", []), ("activate", ["--yes"]), ("revoke", ["--revoke-old", "--yes"]),
+        ] {
+            let daemon = try await Self.daemon(step)
+            let result = try await Command.paytokenctl(["rotate", "renew", "m"] + options, socket: daemon.path)
+            #expect(result.status == 75 && result.error.contains("Go on in a terminal"), "\(result)")
+            #expect(try Self.approvals(daemon) == [false], "\(step)")
+        }
+    }
+
+    @Test(
+        "ends with the status of the step, and with the command to go on",
+        arguments: [
+            ("done", 0, ""), ("stop", 1, ""), ("watch", 75, "Go on later: paytokenctl rotate renew m --exclude-node c"),
+            ("make_test_payment", 75, "paytokenctl rotate renew m --exclude-node c --test-payment-made"),
+            ("decide_repeat", 75, "paytokenctl rotate renew m --exclude-node c --repeat-attempt create:0"),
+        ] as [(String, Int32, String)])
+    func statuses(step: String, status: Int32, advice: String) async throws {
+        let daemon = try await Self.daemon(step)
+        let result = try await Command.paytokenctl(
+            ["rotate", "renew", "m", "--exclude-node", "c"], socket: daemon.path)
+        #expect(result.status == status && result.output.contains("Next: A sentence."), "\(result)")
+        #expect(advice.isEmpty || result.error.contains(advice), "\(result)")
+        #expect(try Self.approvals(daemon) == [false])
+    }
+
+    @Test("names the attempt that may be repeated, once")
+    func repeats() async throws {
+        let attempt = RenewalPlanStatus.Attempt(
+            change: "create", number: 2, attempt: "0a0b0c0d0e0f0001", intendedAt: Self.time, outcome: "refused",
+            code: "409 STATE_ERROR", approval: nil)
+        let daemon = try await Self.daemon("decide_repeat", attempts: [attempt])
+        let result = try await Command.paytokenctl(
+            ["rotate", "renew", "m", "--repeat-attempt", "create:1"], socket: daemon.path)
+        #expect(result.status == 75 && result.output.contains("409 STATE_ERROR"), "\(result)")
+        #expect(result.error.contains("rotate renew m --repeat-attempt create:2\n"), "\(result)")
+    }
+
+    @Test("names the approval and the repeated attempt in the command to go on with")
+    func pending() async throws {
+        let daemon = try await FakeDaemon([
+            "POST /v1/renewals": .init(
+                status: 202,
+                body: Array(
+                    #"{"status":"pending","approval":"0a1b2c3d4e5f6071","expires":"2027-01-15T08:00:00Z"}"#.utf8))
+        ])
+        let result = try await Command.paytokenctl(
+            ["rotate", "renew", "m", "--repeat-attempt", "create:1"], socket: daemon.path)
+        #expect(result.status == 75 && result.output.isEmpty, "\(result)")
+        #expect(
+            result.error.contains("rotate renew m --repeat-attempt create:1 --approval 0a1b2c3d4e5f6071"), "\(result)")
+    }
+
+    @Test("takes as an attempt only a change of Apple's with a number", arguments: ["create", "create:x", "make:1", "create:-1"])
+    func malformedAttempt(attempt: String) async throws {
+        let result = try await Command.paytokenctl(["rotate", "renew", "m", "--repeat-attempt", attempt])
+        #expect(result.status == 64, "\(result)")
+    }
+}

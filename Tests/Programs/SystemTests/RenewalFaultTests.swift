@@ -1,0 +1,193 @@
+import Foundation
+import PortalSimulator
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// `rotate renew` with lost answers, killed programs, refusals by Apple, and two people.
+@Suite struct RenewalFaultTests {
+    /// Returns the result of each answer in the record, and the steps without one.
+    private func results(_ merchant: ForgedMerchant, _ portal: Portal) async throws -> [String] {
+        try await portal.renewalSteps(merchant).compactMap {
+            $0["result"]?.stringValue ?? $0["step"]?.stringValue
+        }
+    }
+
+    private func outcomes(_ state: JSONObject) -> [String] {
+        (state["attempts"]?.arrayValue ?? []).compactMap { $0.objectValue?["outcome"]?.stringValue }
+    }
+
+    @Test(
+        "goes on by Apple's list if the answer to a change was lost, and makes each change once",
+        arguments: [PortalSimulator.Interruption.lostAfter, .cutShort, .answer(status: 500, text: "")])
+    func lostAnswers(interruption: PortalSimulator.Interruption) async throws {
+        let merchant = try Portal.forged("lost")
+        let portal = try await Portal.renewing(merchant)
+        let hasEffect = interruption == .lostAfter || interruption == .cutShort
+        try await portal.reach("create", of: merchant)
+        portal.simulator.change { $0.interruptions = [interruption] }
+        try await portal.approve(merchant)
+        guard hasEffect else {
+            // A fault of the server leaves open if the request had an effect, too.
+            let state = try await portal.reach("find", of: merchant)
+            #expect(outcomes(state) == ["unknown"] && portal.writes == ["POST"])
+            return
+        }
+        var state = try await portal.reach("activate", of: merchant)
+        #expect(outcomes(state) == ["unknown"])
+        #expect(state["certificateId"]?.stringValue == portal.certificates.last?.id)
+        portal.simulator.change { $0.interruptions = [interruption] }
+        try await portal.approve(merchant)
+        state = try await portal.reach("watch", of: merchant)
+        #expect(outcomes(state) == ["unknown", "unknown"])
+        #expect(portal.writes == ["POST", "PATCH"] && portal.certificates.map(\.isActivated) == [false, true])
+        let new = try Merchant(certificate: portal.certificates[1].content)
+        #expect(portal.simulator.certificateCount(of: new.publicKeyHash) == 1)
+        #expect(
+            try await results(merchant, portal) == ["start", "create", "unknown", "find", "activate", "unknown"])
+    }
+
+    @Test("only reads for half an hour after a lost answer, and requests again only if a person names it", .everyEngine)
+    func unknown() async throws {
+        let merchant = try Portal.forged("doub")
+        let portal = try await Portal.renewing(merchant)
+        try await portal.reach("create", of: merchant)
+        portal.simulator.change { $0.interruptions = [.lostBefore] }
+        try await portal.approve(merchant)
+        try await portal.reach("find", of: merchant)
+        let repeating = #","repeatAttempt":{"change":"create","number":1}"#
+        for members in ["", repeating] {
+            #expect(try await portal.approve(merchant, members)["step"]?.stringValue != "create")
+        }
+        let abandoned = try await portal.renew(merchant, ["--abandon"])
+        #expect(abandoned.status == 1 && abandoned.error.hasPrefix("invalid_state: Apple may have taken"), "\(abandoned)")
+        #expect(portal.writes == ["POST"])
+
+        try await portal.letAttemptsAge()
+        try await portal.reach("decide_repeat", of: merchant)
+        try await portal.approve(merchant)
+        let asked = try await portal.renew(merchant, ["--yes"])
+        #expect(asked.status == 75 && asked.error.contains("--repeat-attempt create:1"), "\(asked)")
+        #expect(portal.writes == ["POST"])
+        try await portal.reach("create", of: merchant, repeating)
+        try await portal.approve(merchant, repeating)
+        let state = try await portal.reach("activate", of: merchant)
+        #expect(outcomes(state) == ["unknown", "accepted"] && portal.writes == ["POST", "POST"])
+        #expect(portal.certificates.count == 2)
+    }
+
+    @Test("shows Apple's refusal with its code, and requests again only if a person says so")
+    func refused() async throws {
+        let merchant = try Portal.forged("limi")
+        let portal = try await Portal.renewing(merchant)
+        portal.simulator.change { $0.maximumCertificates = 1 }
+        try await portal.reach("create", of: merchant)
+        try await portal.approve(merchant)
+        let state = try await portal.reach("decide_repeat", of: merchant)
+        let attempt = try #require(state["attempts"]?.arrayValue?.first?.objectValue)
+        #expect(attempt["outcome"]?.stringValue == "refused")
+        #expect(attempt["code"]?.stringValue == "409 ENTITY_ERROR.ATTRIBUTE.INVALID")
+        try await portal.approve(merchant)
+        #expect(portal.writes == ["POST"])
+        // Nothing can appear any more, so the renewal may be given up at once.
+        let abandoned = try await portal.renew(merchant, ["--abandon"])
+        #expect(abandoned.status == 0, "\(abandoned)")
+        #expect(try await results(merchant, portal) == ["start", "create", "refused", "abandon"])
+    }
+
+    @Test("does not make a change that was begun before the daemon was killed, not even for another renewal")
+    func killed() async throws {
+        let merchant = try Portal.forged("kill")
+        let portal = try await Portal.renewing(merchant)
+        try await portal.reach("create", of: merchant)
+        portal.outbound.signal(SIGKILL)
+        _ = try await portal.outbound.result()
+        let begun = try await portal.approve(merchant)
+        #expect(begun["step"]?.stringValue == "await_answer" && outcomes(begun) == ["intended"])
+        try portal.harness.daemon.signal(SIGKILL)
+        _ = try await portal.harness.daemon.result()
+        try await portal.harness.start()
+        let outbound = try portal.startOutbound()
+        defer { withExtendedLifetime(outbound) {} }
+        #expect(try await portal.approve(merchant)["step"]?.stringValue == "await_answer")
+        try await portal.letAttemptsAge()
+        try await portal.reach("decide_repeat", of: merchant)
+        #expect(portal.writes == [])
+
+        let abandoned = try await portal.renew(merchant, ["--abandon"])
+        #expect(abandoned.status == 0, "\(abandoned)")
+        let asked = try await portal.renew(merchant, ["--yes"])
+        #expect(asked.status == 75 && asked.error.contains("--repeat-attempt create:0"), "\(asked)")
+        #expect(portal.writes == [])
+        let repeating = #","repeatAttempt":{"change":"create","number":0}"#
+        try await portal.reach("create", of: merchant, repeating)
+        try await portal.approve(merchant, repeating)
+        try await portal.reach("activate", of: merchant)
+        #expect(portal.writes == ["POST"] && portal.certificates.count == 2)
+    }
+
+    @Test("goes on after the daemon was killed between Apple's answer and the activation")
+    func killedAfterAnswer() async throws {
+        let merchant = try Portal.forged("rest")
+        let portal = try await Portal.renewing(merchant)
+        try await portal.reach("create", of: merchant)
+        try await portal.approve(merchant)
+        try await portal.reach("activate", of: merchant)
+        try portal.harness.daemon.signal(SIGKILL)
+        _ = try await portal.harness.daemon.result()
+        try await portal.harness.start()
+        try await portal.reach("activate", of: merchant)
+        try await portal.approve(merchant)
+        try await portal.reach("watch", of: merchant)
+        #expect(portal.writes == ["POST", "PATCH"])
+    }
+
+    @Test(
+        "changes something at Apple only with two people, who agree on that change",
+        .everyEngine, .enabled(Staff.needsRoot) { try await Staff.canAct() })
+    func twoPeople() async throws {
+        let merchant = try Portal.forged("twop")
+        // The outbound program runs as root here.
+        let portal = try await Portal.renewing(
+            merchant,
+            configuration: Staff.configuration([
+                "{ name: everything, user: \"\(geteuid())\", roles: [decrypt, admin, audit, portal-read] }"
+            ]))
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o711], ofItemAtPath: portal.harness.directory.path)
+        let asked = try await portal.renew(merchant, ["--yes"], as: .alice)
+        try #require(asked.status == 75 && asked.error.contains("a second person must permit this"), "\(asked)")
+        let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
+        let approval = try #require(words.firstIndex(of: "approve").map { words[$0 + 1] })
+        #expect(words.suffix(2) == ["--approval", approval], "\(asked)")
+        let using = ["--yes", "--approval", approval]
+        func isRefused(_ who: Staff, _ more: String..., saying sentence: String) async throws {
+            let used = try await portal.renew(merchant, using + more, as: who)
+            #expect(used.status == 1 && used.error.contains("approval_invalid: \(sentence)"), "\(used)")
+        }
+        try await isRefused(.alice, saying: "The operation is not approved yet")
+        let alone = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.alice.identity)
+        #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
+        let listed = try await portal.harness.paytokenctl(["approval", "list"])
+        #expect(
+            listed.output.contains("new certificate, attempt 1, for \(merchant.merchant.identifier)"), "\(listed)")
+        let approved = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.bob.identity)
+        #expect(approved.status == 0, "\(approved)")
+        try await isRefused(.bob, saying: "Only the person who asked")
+        try await isRefused(.alice, "--exclude-node", "another", saying: "The approval was given for another operation")
+        #expect(portal.writes == [])
+
+        // The command goes on to the activation, where it asks in a terminal only.
+        let created = try await portal.renew(merchant, using, as: .alice)
+        #expect(created.status == 75 && created.error.contains("Go on in a terminal"), "\(created)")
+        #expect(portal.writes == ["POST"])
+        // The approval of the first change is not one of the next.
+        try await isRefused(.alice, saying: "The approval is done")
+        let activation = try await portal.post(merchant, #","approve":true,"approval":"\#(approval)""#)
+        #expect(activation.code == "approval_invalid", "root acts alone, so no approval answers for it: \(activation)")
+        #expect(portal.writes == ["POST"])
+        let steps = try await portal.renewalSteps(merchant).filter { $0["step"]?.stringValue == "create" }
+        #expect(steps.last?["approval"]?.stringValue == approval && steps.last?["outcome"]?.stringValue == "ok")
+    }
+}
