@@ -262,7 +262,8 @@ public enum RenewalConflict: Error, Sendable, Equatable, CustomStringConvertible
         case .notOpen(.open): "A renewal of this merchant's key is open already; go on with it."
         case .notOpen(let state): "The renewal is \(state.rawValue), so this step is no longer possible."
         case .unknown: "The ledger has no such renewal or attempt."
-        case .otherNumber(let next): "Another operator was first: the next attempt has the number \(next). See the renewal's state."
+        case .otherNumber(let next):
+            "Another operator was first: the next attempt has the number \(next). See the renewal's state."
         case .unanswered(let change, let number):
             "Apple's answer to attempt \(number) to \(change.rawValue) may still arrive; wait for it."
         case .alreadyAccepted: "Apple has accepted this change already; see the renewal's state."

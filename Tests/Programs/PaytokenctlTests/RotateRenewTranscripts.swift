@@ -25,7 +25,9 @@ import Testing
         try daemon.asked.map { try JSONValue(parsing: $0.body).objectValue?["approve"]?.boolValue ?? false }
     }
 
-    @Test("asks in a terminal before each change at Apple, and takes only yes", arguments: ["create", "activate", "revoke"])
+    @Test(
+        "asks in a terminal before each change at Apple, and takes only yes",
+        arguments: ["create", "activate", "revoke"])
     func asks(step: String) async throws {
         let daemon = try await Self.daemon(step)
         let yes = try await Command.answering(["yes", "Yes"], ["rotate", "renew", "m"], socket: daemon.path)
@@ -94,7 +96,9 @@ import Testing
             result.error.contains("rotate renew m --repeat-attempt create:1 --approval 0a1b2c3d4e5f6071"), "\(result)")
     }
 
-    @Test("takes as an attempt only a change of Apple's with a number", arguments: ["create", "create:x", "make:1", "create:-1"])
+    @Test(
+        "takes as an attempt only a change of Apple's with a number",
+        arguments: ["create", "create:x", "make:1", "create:-1"])
     func malformedAttempt(attempt: String) async throws {
         let result = try await Command.paytokenctl(["rotate", "renew", "m", "--repeat-attempt", attempt])
         #expect(result.status == 64, "\(result)")

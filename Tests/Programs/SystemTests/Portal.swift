@@ -99,7 +99,8 @@ extension Portal {
 extension Portal {
     /// Returns the programs for a merchant whose certificate C1 wallets use.
     static func renewing(
-        _ merchant: ForgedMerchant, type: String = "APPLE_PAY", configuration: DaemonConfiguration = DaemonConfiguration()
+        _ merchant: ForgedMerchant, type: String = "APPLE_PAY",
+        configuration: DaemonConfiguration = DaemonConfiguration()
     ) async throws -> Portal {
         let portal = try await Portal([merchant], configuration: configuration)
         portal.simulator.set([

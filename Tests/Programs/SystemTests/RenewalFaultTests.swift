@@ -61,7 +61,8 @@ import TokenForge
             #expect(try await portal.approve(merchant, members)["step"]?.stringValue != "create")
         }
         let abandoned = try await portal.renew(merchant, ["--abandon"])
-        #expect(abandoned.status == 1 && abandoned.error.hasPrefix("invalid_state: Apple may have taken"), "\(abandoned)")
+        #expect(
+            abandoned.status == 1 && abandoned.error.hasPrefix("invalid_state: Apple may have taken"), "\(abandoned)")
         #expect(portal.writes == ["POST"])
 
         try await portal.letAttemptsAge()

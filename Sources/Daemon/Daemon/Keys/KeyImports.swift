@@ -133,9 +133,7 @@ extension KeyAdministration {
     ///
     /// An unavailable HSM token does not stop the import. Otherwise a rotation would have to wait until that HSM token
     /// is repaired. Once it is available again, it can decrypt payments even without the certificate. A warning tells
-    /// the caller to repeat the command later.
-    ///
-    /// - Parameter caller: the person who asked; nil if the daemon itself did.
+    /// the caller to repeat the command later. Without a caller, the daemon itself imports the certificate.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller?, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {

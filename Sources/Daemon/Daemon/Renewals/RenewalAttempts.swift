@@ -168,7 +168,8 @@ extension RenewalSteps {
         let text = "\(verb) attempt \(change.number)\(without)"
         guard text.utf8.count <= AuditReason.maximumLength - 20 else {
             throw Refusal(
-                .malformedRequest, "The names of the excluded nodes are too long for a request for approval; exclude fewer.",
+                .malformedRequest,
+                "The names of the excluded nodes are too long for a request for approval; exclude fewer.",
                 details: "excludeNodes")
         }
         return AuditReason("\(text), for \(renewal.merchantIdentifier)")

@@ -103,10 +103,10 @@ extension RenewalStep {
                 + "immediately, since there is not exactly one in use with more than a week left."
         case .create: "Have Apple certify the new key's request."
         case .importCertificate(let id): "Import certificate \(id): POST /v1/rotations/certificate."
-        case .activate(let id, _): 
+        case .activate(let id, _):
             "Activate certificate \(id): POST /v1/renewals, or Apple's developer portal. This cannot be undone."
         case .watch: "Wait for payments: wallets use the new certificate, and its key has opened no payment token yet."
-        case .makeTestPayment: 
+        case .makeTestPayment:
             "Make a test payment on each node, then say so: POST /v1/renewals with testPaymentMade."
         case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
         case .revoke(let id, _): "Revoke certificate \(id)."

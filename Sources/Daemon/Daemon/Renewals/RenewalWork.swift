@@ -102,7 +102,8 @@ final class RenewalWork: Sendable {
         ).sorted()
         guard missing.isEmpty else {
             throw Refusal(
-                .invalidState, "The new key is not in the HSM tokens \(missing.joined(separator: ", ")) of this node; clone it.")
+                .invalidState,
+                "The new key is not in the HSM tokens \(missing.joined(separator: ", ")) of this node; clone it.")
         }
         guard try await proving.prove(entry, by: nil, draft: AuditDraft()).isProved else {
             return pause(entry.publicKeyHash)

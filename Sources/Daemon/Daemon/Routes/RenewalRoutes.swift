@@ -66,7 +66,8 @@ struct RenewalRoutes: Sendable {
     private static func nodes(_ names: [String]) throws(Refusal) -> Set<String> {
         guard names.count <= maximumExcluded, names.allSatisfy({ AuditNode($0) != nil }) else {
             throw Refusal(
-                .malformedRequest, "excludeNodes must be the names of at most \(maximumExcluded) nodes.", details: excluded)
+                .malformedRequest, "excludeNodes must be the names of at most \(maximumExcluded) nodes.",
+                details: excluded)
         }
         return Set(names)
     }
