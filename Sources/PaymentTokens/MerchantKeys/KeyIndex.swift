@@ -33,16 +33,21 @@ public final class KeyIndex: Sendable {
     /// All entries, in ascending order of their hashes.
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
-    /// The HSM tokens that show another active key of this merchant, use and algorithm, and not this key. Payments would
-    /// fail there if the key replaced the other.
+    /// Returns those of these HSM tokens that show another active key of this merchant, use and algorithm, and not this key.
+    /// Payments would fail there if the key replaced the other. An HSM token that was not read yet may show any key.
     public func hsmTokens(
-        without key: PublicKeyHash, of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
-    ) -> Set<String> {
-        let others = entries.filter {
+        _ names: [String], without key: PublicKeyHash, of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
+    ) -> [String] {
+        let table = current.withLock { $0 }
+        let others = table.sorted.filter {
             $0.merchantIdentifier == merchant && $0.use == use && $0.algorithm == algorithm && $0.state == .active
                 && $0.publicKeyHash != key
         }
-        return Set(others.flatMap(\.hsmTokens)).subtracting(entry(key)?.hsmTokens ?? [])
+        let needing = Set(others.flatMap(\.hsmTokens))
+        let showing = table.byHash[key]?.hsmTokens ?? []
+        return names.filter { name in
+            !showing.contains(name) && (needing.contains(name) || !table.hasRead(name))
+        }
     }
 
     /// A number that rises with each change of the entries.

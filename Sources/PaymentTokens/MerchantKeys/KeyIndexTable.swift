@@ -16,6 +16,9 @@ struct KeyIndexTable: Sendable {
     /// For each HSM token that has been read, one sentence for each of its private keys that cannot be listed.
     private var unlisted: [String: [String]] = [:]
 
+    /// Returns true if the HSM token's keys were read since this process started.
+    func hasRead(_ hsmToken: String) -> Bool { unlisted[hsmToken] != nil }
+
     /// One HSM token's copy of a key.
     private struct HeldKey {
         let hsmToken: String

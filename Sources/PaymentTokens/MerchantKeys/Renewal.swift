@@ -39,9 +39,14 @@ public struct Renewal: Sendable, Equatable {
         public let number: Int
         public let intendedAt: Date
         public internal(set) var outcome: Outcome
+        /// The nodes without whose proofs the attempt was approved.
+        public let excludedNodes: Set<String>
 
-        public init(change: Change, number: Int, intendedAt: Date, outcome: Outcome) {
+        public init(
+            change: Change, number: Int, intendedAt: Date, outcome: Outcome, excludedNodes: Set<String> = []
+        ) {
             (self.change, self.number, self.intendedAt, self.outcome) = (change, number, intendedAt, outcome)
+            self.excludedNodes = excludedNodes
         }
 
         /// The time from which Apple's list counts as showing the attempt's effect, if it had one.
@@ -91,6 +96,10 @@ public struct Renewal: Sendable, Equatable {
     public static let alarmTime: TimeInterval = 30 * 60
     /// The largest number of a merchant's identity certificates that Apple permits.
     public static let largestIdentityCount = 3
+    /// The number of attempts of which nothing was sent, after which a person decides on the next.
+    public static let largestUnsentCount = 3
+    /// The largest difference between two nodes' clocks. A proof that lies further in the future counts for nothing.
+    public static let largestClockDifference: TimeInterval = 300
 }
 
 /// The parts of a renewal's surroundings on which its next step depends.
@@ -120,7 +129,8 @@ public struct RenewalCircumstances: Sendable {
     public var hsmTokensWithoutKey: [String] = []
     /// The nodes whose HSM tokens must have proved the key.
     public var requiredNodes: Set<String> = []
-    /// The nodes that a person excludes. Every change at Apple is approved with their names.
+    /// The nodes that a person excludes. Every change at Apple is approved with their names. After the last change before the
+    /// end, those with which it was approved count instead.
     public var excludedNodes: Set<String> = []
     /// The proofs of the new key on all nodes, in any order.
     public var proofs: [Proof] = []
@@ -147,21 +157,17 @@ public struct RenewalCircumstances: Sendable {
 
     public init(now: Date) { self.now = now }
 
-    /// The required nodes without those that a person excludes.
-    private var nodes: [String] { requiredNodes.subtracting(excludedNodes).sorted() }
-
-    /// The nodes without payments of the new key, except excluded ones.
-    var nodesWithoutPayments: [String] { nodes.filter { !nodesWithPayments.contains($0) } }
-
     /// The required nodes that have not proved the key, except excluded ones.
-    func unprovedNodes(withCertificate: Bool) -> [String] {
-        nodes.filter { !isProved($0, withCertificate: withCertificate) }
+    func unprovedNodes(withCertificate: Bool, without excluded: Set<String>) -> [String] {
+        requiredNodes.subtracting(excluded).sorted().filter { !isProved($0, withCertificate: withCertificate) }
     }
 
     /// Returns true if a node has proved the key: the newest proof of each of its HSM tokens succeeded and is not too old.
     /// A failed proof outweighs another of the same time.
     public func isProved(_ node: String, withCertificate: Bool) -> Bool {
-        let recent = proofs.filter { $0.node == node && $0.at > now.addingTimeInterval(-Renewal.longestProofAge) }
+        let times =
+            now.addingTimeInterval(-Renewal.longestProofAge)...now.addingTimeInterval(Renewal.largestClockDifference)
+        let recent = proofs.filter { $0.node == node && times.contains($0.at) }
         let newest = Dictionary(grouping: recent, by: \.hsmToken).values.compactMap { ofToken in
             ofToken.max { ($0.at, $0.succeeded ? 0 : 1) < ($1.at, $1.succeeded ? 0 : 1) }
         }
@@ -200,9 +206,9 @@ public enum RenewalStep: Sendable, Equatable {
     /// - Parameters:
     ///   - number: the attempt's number.
     ///   - previous: the id of the certificate that wallets use now; nil if not exactly one is in use.
-    ///   - keyBecomesActive: true if the key must be active here before the request, since Apple may activate the
-    ///     certificate at once.
-    case create(number: Int, previous: String?, keyBecomesActive: Bool)
+    ///   - isUsedAtOnce: true if Apple may activate the certificate at once. The key must then be active here before the
+    ///     request.
+    case create(number: Int, previous: String?, isUsedAtOnce: Bool)
     case importCertificate(id: String)
     /// Make wallets use the certificate. People approve it, always.
     case activate(id: String, number: Int)
@@ -223,8 +229,10 @@ public enum RenewalStep: Sendable, Equatable {
 
 /// The reason why a renewal cannot go on until a person has removed it.
 public enum RenewalObstacle: Error, Sendable, Equatable {
-    /// The new key is suspended, or at its end, or no longer in the ledger.
+    /// The new key is suspended, or at its end, or no longer in the ledger; or it is not active, before a revocation.
     case keyState(KeyState?)
+    /// No node serves payments, or each that does is excluded. So no proof and no payment would be needed.
+    case noRequiredNode
     /// The team has no such merchant identifier.
     case merchantNotListed
     /// Apple does not list the new certificate, or lists its id twice. It may have been revoked in the portal. The id is
@@ -253,8 +261,15 @@ public enum RenewalConflict: Error, Sendable, Equatable, CustomStringConvertible
     case unanswered(Renewal.Change, number: Int)
     /// The last attempt at this change was accepted.
     case alreadyAccepted
-    /// The outcome of the last attempt has been unknown for less than ``Renewal/doubtTime``.
+    /// The outcome of the last attempt has been unknown for less than ``Renewal/doubtTime``, or Apple's list may lack its
+    /// effect for that time.
     case inDoubt(until: Date)
+    /// The attempt has this outcome already.
+    case answered(Renewal.Attempt.Outcome)
+    /// The renewal's certificate at Apple, or the one before it, is another than that of the attempt.
+    case otherCertificate
+    /// Apple may have created a certificate for an earlier renewal of the key, and no person has decided to go on.
+    case earlierCreation
 
     /// The reason, and what to do.
     public var description: String {
@@ -268,8 +283,13 @@ public enum RenewalConflict: Error, Sendable, Equatable, CustomStringConvertible
             "Apple's answer to attempt \(number) to \(change.rawValue) may still arrive; wait for it."
         case .alreadyAccepted: "Apple has accepted this change already; see the renewal's state."
         case .inDoubt(let until):
-            "Apple may have taken a request whose answer was lost, so nothing but reading is permitted until "
-                + "\(until.formatted(.iso8601))."
+            "Apple may have taken a request whose effect is not in its list yet, so nothing but reading is permitted "
+                + "until \(until.formatted(.iso8601))."
+        case .answered(let outcome): "The attempt has the outcome \(outcome.rawValue) already."
+        case .otherCertificate:
+            "Another call has stored this renewal's certificate meanwhile; see the renewal's state."
+        case .earlierCreation:
+            "An earlier renewal of this key may have led to a certificate; see the renewal's state."
         }
     }
 }

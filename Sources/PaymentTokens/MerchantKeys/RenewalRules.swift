@@ -12,7 +12,8 @@ extension Renewal {
     ///    used at once.
     /// 3. After an unknown answer only reads follow, for ``doubtTime``. Then a person decides, by the attempt's number.
     /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node (no identity
-    ///    key does), and a person has made a test payment.
+    ///    key does), a person has made a test payment, and Apple's list shows the new certificate in use.
+    /// 5. A node is left out only with the approval of a change. After the last change before the end, that approval counts.
     public func next(_ circumstances: RenewalCircumstances) -> RenewalStep {
         switch state {
         case .abandoned: return .done
@@ -28,28 +29,30 @@ extension Renewal {
         }
         // Once wallets use the certificate, waiting for a proof would only delay its import.
         let isActivated = isActivated(circumstances)
+        let known = certificateId ?? listed(in: circumstances.list).first?.identifier
+        // Apple uses every identity certificate that it lists, so no activation is approved.
+        let isLastChangeMade = isActivated || use == .identity && known != nil
+        let excluded = isLastChangeMade ? nodesExcludedFromLastChange : circumstances.excludedNodes
+        guard !circumstances.requiredNodes.isSubset(of: excluded) else { return .stop(.noRequiredNode) }
         if !isActivated {
             guard circumstances.hsmTokensWithoutKey.isEmpty else {
                 return .distribute(hsmTokens: circumstances.hsmTokensWithoutKey)
             }
-            let nodes = circumstances.unprovedNodes(withCertificate: false)
+            let nodes = circumstances.unprovedNodes(withCertificate: false, without: excluded)
             guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: false) }
         }
-        guard let certificate = certificateId ?? listed(in: circumstances.list).first?.identifier else {
-            return creation(circumstances, keyState)
-        }
+        guard let certificate = known else { return creation(circumstances) }
         guard circumstances.hasCertificate, keyState == .active else { return .importCertificate(id: certificate) }
         if isActivated { return watching(circumstances) }
-        let nodes = circumstances.unprovedNodes(withCertificate: true)
+        let nodes = circumstances.unprovedNodes(withCertificate: true, without: excluded)
         guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: true) }
-        // Apple uses every identity certificate that it lists, so there is nothing to activate.
         guard use == .identity else { return activation(of: certificate, circumstances) }
         return circumstances.isTestPaymentMade ? .finish : .makeTestPayment
     }
 
     // MARK: Steps
 
-    private func creation(_ circumstances: RenewalCircumstances, _ keyState: KeyState) -> RenewalStep {
+    private func creation(_ circumstances: RenewalCircumstances) -> RenewalStep {
         guard circumstances.hasRequest else { return .makeRequest }
         guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
         guard list.appleId != nil else { return .stop(.merchantNotListed) }
@@ -70,7 +73,7 @@ extension Renewal {
         let isReplacement = previous.map { $0.isOfItsType && ($0.notAfter ?? .distantPast) > lasts } ?? false
         return .create(
             number: nextNumber(.create), previous: previous?.identifier,
-            keyBecomesActive: use == .processing && !isReplacement && keyState != .active)
+            isUsedAtOnce: use == .processing && !isReplacement)
     }
 
     private func activation(of certificate: String, _ circumstances: RenewalCircumstances) -> RenewalStep {
@@ -93,13 +96,17 @@ extension Renewal {
     }
 
     private func watching(_ circumstances: RenewalCircumstances) -> RenewalStep {
-        let nodes = circumstances.nodesWithoutPayments
+        let nodes = circumstances.requiredNodes.subtracting(nodesExcludedFromLastChange)
+            .subtracting(circumstances.nodesWithPayments).sorted()
         guard nodes.isEmpty else {
             let alarm = circumstances.activatedAt?.addingTimeInterval(Self.alarmTime) ?? .distantFuture
             return .watch(
                 nodes: nodes, isAlarming: circumstances.nodesWithPayments.isEmpty && alarm <= circumstances.now)
         }
-        return circumstances.isTestPaymentMade ? .finish : .makeTestPayment
+        guard circumstances.isTestPaymentMade else { return .makeTestPayment }
+        // Another certificate may have been activated in the portal since.
+        guard let list = circumstances.freshList(after: nil) else { return .read }
+        return listed(in: list).contains { $0.isActivated == true } ? .finish : .find(.activate)
     }
 
     private func revocation(_ circumstances: RenewalCircumstances) -> RenewalStep {
@@ -110,6 +117,8 @@ extension Renewal {
             return .stop(.notRevocable(id: previousCertificateId))
         }
         guard attempts.last(where: { $0.change == .revoke })?.outcome != .accepted else { return .done }
+        // The old certificate is the way back if the new key was compromised since.
+        guard circumstances.keyState == .active else { return .stop(.keyState(circumstances.keyState)) }
         guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
         let same = list.entries.filter { $0.identifier == previous }
         if same.isEmpty, attempts.contains(where: { $0.change == .revoke }) { return .done }
@@ -124,13 +133,15 @@ extension Renewal {
     private func stepAfterLastAttempt(at change: Change, _ circumstances: RenewalCircumstances) -> RenewalStep? {
         guard let last = attempts.last(where: { $0.change == change }) else { return nil }
         switch last.outcome {
-        case .notSent: return nil
+        case .notSent:
+            let unsent = attempts.filter { $0.change == change }.reversed().prefix { $0.outcome == .notSent }.count
+            guard unsent >= Self.largestUnsentCount else { return nil }
         case .accepted: return .find(change)
         case .intended, .unknown:
             guard circumstances.now >= last.certainAt else { return .find(change) }
         case .refused: break
         }
-        let outcome = last.outcome == .refused ? Attempt.Outcome.refused : .unknown
+        let outcome = last.outcome == .intended ? .unknown : last.outcome
         if let repeated = circumstances.repeatedAttempt, repeated == (change, last.number) { return nil }
         return .decideRepeat(change, number: last.number, outcome)
     }
@@ -142,6 +153,14 @@ extension Renewal {
         guard use == .processing else { return false }
         return attempts.contains { $0.change == .activate && $0.outcome == .accepted }
             || listed(in: circumstances.list).contains { $0.isActivated == true }
+    }
+
+    /// The nodes without which the last change before the end was approved: the activation, or the creation of an identity
+    /// certificate. None if it was made in Apple's portal.
+    public var nodesExcludedFromLastChange: Set<String> {
+        let change = use == .processing ? Change.activate : .create
+        return attempts.last { $0.change == change && $0.outcome != .refused && $0.outcome != .notSent }?.excludedNodes
+            ?? []
     }
 
     /// The new key's certificates of this renewal's type in a list of Apple.
@@ -179,9 +198,11 @@ extension Renewal {
     ///
     /// - Parameters:
     ///   - number: the number from the step.
-    ///   - previous: the certificate in use, from the step ``RenewalStep/create(number:previous:keyBecomesActive:)``.
+    ///   - certificate: the id of the certificate that is activated or revoked.
+    ///   - previous: the certificate in use, from the step ``RenewalStep/create(number:previous:isUsedAtOnce:)``.
     public mutating func begin(
-        _ change: Change, number: Int, previous: String? = nil, at now: Date
+        _ change: Change, number: Int, certificate: String? = nil, previous: String? = nil,
+        excludedNodes: Set<String> = [], at now: Date
     ) throws(RenewalConflict) {
         guard state == (change == .revoke ? .finished : .open) else { throw .notOpen(state) }
         if let attempt = unanswered(at: now) { throw .unanswered(attempt.change, number: attempt.number) }
@@ -193,20 +214,32 @@ extension Renewal {
             case .refused, .notSent: break
             }
         }
-        attempts.append(Attempt(change: change, number: number, intendedAt: now, outcome: .intended))
+        // The step was decided on a list. Another call may have stored a certificate since.
+        let isSame =
+            switch change {
+            case .create: certificateId == nil
+            case .activate: certificate != nil && certificate == certificateId
+            case .revoke: certificate != nil && certificate == previousCertificateId && certificate != certificateId
+            }
+        guard isSame else { throw .otherCertificate }
+        attempts.append(
+            Attempt(
+                change: change, number: number, intendedAt: now, outcome: .intended, excludedNodes: excludedNodes))
         if change == .create, let previous { previousCertificateId = previous }
     }
 
     /// Stores the answer to an attempt. An answer that arrives after the attempt counted as unknown is stored too.
     ///
     /// - Parameter certificateId: the id of the certificate that Apple created; nil for every other answer.
-    public mutating func answer(_ change: Change, number: Int, _ outcome: Attempt.Outcome, certificateId: String? = nil)
-    {
-        guard let index = attempts.firstIndex(where: { $0.change == change && $0.number == number }) else { return }
-        switch attempts[index].outcome {
-        case .accepted, .refused, .notSent: return
-        case .intended, .unknown: attempts[index].outcome = outcome
+    public mutating func answer(
+        _ change: Change, number: Int, _ outcome: Attempt.Outcome, certificateId: String? = nil
+    ) throws(RenewalConflict) {
+        guard let index = attempts.firstIndex(where: { $0.change == change && $0.number == number }) else {
+            throw .unknown
         }
+        let before = attempts[index].outcome
+        guard before == .intended || before == .unknown, before != outcome else { throw .answered(before) }
+        attempts[index].outcome = outcome
         if change == .create, outcome == .accepted, let certificateId { found(certificateId: certificateId) }
     }
 
@@ -219,11 +252,18 @@ extension Renewal {
         state = .finished
     }
 
-    /// Gives the renewal up. Not while a request may be under way, or its effect may still appear in Apple's list.
+    /// Gives the renewal up. Not while a request may be under way, or its effect may still appear in Apple's list: a new
+    /// renewal of the key would request a second certificate.
     public mutating func abandon(at now: Date) throws(RenewalConflict) {
         guard state == .open else { throw .notOpen(state) }
-        for attempt in attempts where attempt.outcome == .intended || attempt.outcome == .unknown {
-            guard attempt.certainAt <= now else { throw .inDoubt(until: attempt.certainAt) }
+        for attempt in attempts {
+            let mayAppear =
+                switch attempt.outcome {
+                case .intended, .unknown: true
+                case .accepted: attempt.change == .create
+                case .refused, .notSent: false
+                }
+            guard !mayAppear || attempt.certainAt <= now else { throw .inDoubt(until: attempt.certainAt) }
         }
         state = .abandoned
     }

@@ -68,8 +68,11 @@ public struct AdministrativeChange: Sendable {
         /// Stores an attempt at a change at Apple before its request is made. If the change has an approval, this uses it
         /// up in the same transaction; if the key must be active first, ``AdministrativeChange/key`` makes it so.
         ///
-        /// - Parameter previous: the certificate that wallets use, for an attempt to create one.
-        case begin(RenewalAttempt, of: RenewalIdentifier, previous: String?)
+        /// - Parameters:
+        ///   - previous: the certificate that wallets use, for an attempt to create one.
+        ///   - repeatsEarlier: true if a person has decided to request a certificate although an earlier renewal of the key
+        ///     may have led to one.
+        case begin(RenewalAttempt, of: RenewalIdentifier, previous: String?, repeatsEarlier: Bool = false)
         /// Stores the answer to an attempt.
         ///
         /// - Parameters:

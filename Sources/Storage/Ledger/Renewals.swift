@@ -95,18 +95,20 @@ extension LedgerTransaction {
     func take(_ step: AdministrativeChange.RenewalStep, at now: Date) throws {
         switch step {
         case .start(let new): try start(new)
-        case .begin(let attempt, let identifier, let previous):
+        case .begin(let attempt, let identifier, let previous, let repeatsEarlier):
+            if attempt.change == .create, !repeatsEarlier { try requireNoEarlierCreation(identifier) }
             try change(identifier) { stored throws(RenewalConflict) in
-                try stored.renewal.begin(attempt.change, number: attempt.number, previous: previous, at: now)
+                try stored.renewal.begin(
+                    attempt.change, number: attempt.number, certificate: attempt.target, previous: previous,
+                    excludedNodes: attempt.excludedNodes, at: now)
             }
             try run(
                 "INSERT INTO renewal_attempt (\(RenewalRow.attemptColumns)) VALUES (\(RenewalRow.attemptPlaces))",
                 RenewalRow.values(attempt, of: identifier, at: now, node))
         case .answer(let attempt, let identifier, let outcome, let code, let certificate):
-            guard let known = try RenewalRow.find(identifier, self)?.attempts.first(where: { $0.identifier == attempt })
-            else { throw RenewalConflict.unknown }
             try change(identifier) { stored throws(RenewalConflict) in
-                stored.renewal.answer(known.change, number: known.number, outcome, certificateId: certificate?.id)
+                guard let known = stored.attempts.first(where: { $0.identifier == attempt }) else { throw .unknown }
+                try stored.renewal.answer(known.change, number: known.number, outcome, certificateId: certificate?.id)
                 // A list may have shown another certificate of the key before; then that one is kept.
                 if let certificate, certificate.id == stored.renewal.certificateId {
                     stored.certificate = stored.certificate ?? certificate.der
@@ -130,6 +132,19 @@ extension LedgerTransaction {
             try change(identifier, endedAt: now) { stored throws(RenewalConflict) in
                 try stored.renewal.abandon(at: now)
             }
+        }
+    }
+
+    /// Throws if an earlier renewal of the same key may have led to a certificate, and this one has no attempt to create one
+    /// yet. A person has then decided about the earlier attempt.
+    private func requireNoEarlierCreation(_ identifier: RenewalIdentifier) throws {
+        guard let stored = try RenewalRow.find(identifier, self) else { throw RenewalConflict.unknown }
+        guard !stored.renewal.attempts.contains(where: { $0.change == .create }) else { return }
+        let others = try RenewalRow.all(
+            "merchant_identifier = $1 AND public_key_hash = $2",
+            [.text(stored.renewal.merchantIdentifier), .bytes(stored.renewal.newKey?.bytes)], self)
+        guard !others.contains(where: { $0.identifier != identifier && $0.renewal.hasPossibleCreation }) else {
+            throw RenewalConflict.earlierCreation
         }
     }
 

@@ -10,7 +10,7 @@ extension SQLiteTables {
             key_use                 TEXT    NOT NULL,
             algorithm               TEXT    NOT NULL,
             public_key_hash         BLOB    NOT NULL REFERENCES merchant_key (public_key_hash),
-            state                   TEXT    NOT NULL,
+            state                   TEXT    NOT NULL CHECK (state IN ('open', 'finished', 'abandoned')),
             certificate_id          TEXT,
             previous_certificate_id TEXT,
             request                 BLOB,
@@ -31,7 +31,7 @@ extension SQLiteTables {
         CREATE TABLE renewal_attempt (
             identifier     BLOB    NOT NULL PRIMARY KEY CHECK (length(identifier) = 8),
             renewal        BLOB    NOT NULL REFERENCES renewal (identifier),
-            change         TEXT    NOT NULL,
+            change         TEXT    NOT NULL CHECK (change IN ('create', 'activate', 'revoke')),
             number         INTEGER NOT NULL CHECK (number > 0),
             target         TEXT,
             approval       BLOB,
@@ -43,6 +43,14 @@ extension SQLiteTables {
             node           TEXT    NOT NULL,
             UNIQUE (renewal, change, number)
         ) STRICT
+        """,
+        // An attempt's answer is stored once.
+        """
+        CREATE TRIGGER keep_attempt BEFORE UPDATE ON renewal_attempt
+        WHEN OLD.outcome NOT IN ('intended', 'unknown')
+        BEGIN
+            SELECT RAISE(ABORT, 'the attempt was answered');
+        END
         """,
     ]
 }

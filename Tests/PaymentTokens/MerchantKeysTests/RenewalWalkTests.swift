@@ -201,10 +201,10 @@ private struct RenewalWalk {
     private mutating func perform(_ step: RenewalStep, succeeds: Bool = false) {
         switch step {
         case .read: read()
-        case .create(let number, let previous, let keyBecomesActive):
+        case .create(let number, let previous, let isUsedAtOnce):
             requireProofs(withCertificate: false)
-            if keyBecomesActive { seen.insert("active before create") }
-            request(.create, number, previous: previous, keyBecomesActive: keyBecomesActive, succeeds)
+            if isUsedAtOnce { seen.insert("active before create") }
+            request(.create, number, previous: previous, isUsedAtOnce: isUsedAtOnce, succeeds)
         case .activate(let id, let number):
             requireProofs(withCertificate: true)
             if here.keyState != .active { violations.append("activation of a key that is not active here") }
@@ -242,16 +242,17 @@ private struct RenewalWalk {
     /// Begins an attempt. Its process may be killed before the request, or before the answer.
     private mutating func request(
         _ change: Renewal.Change, _ number: Int, previous: String? = nil, id: String? = nil,
-        keyBecomesActive: Bool = false, _ succeeds: Bool
+        isUsedAtOnce: Bool = false, _ succeeds: Bool
     ) {
         do {
-            try renewal.begin(change, number: number, previous: previous, at: now)
+            try renewal.begin(
+                change, number: number, certificate: id, previous: previous, excludedNodes: here.excludedNodes, at: now)
         } catch {
             seen.insert("conflict")
             return
         }
         // The transaction that stores the attempt makes the key active.
-        if keyBecomesActive { here.keyState = .active }
+        if isUsedAtOnce { here.keyState = .active }
         seen.insert(change.rawValue)
         if number > 1 { seen.insert("second \(change.rawValue)") }
         let fate = succeeds ? 0 : Int.random(in: 0..<8, using: &random)
@@ -265,8 +266,8 @@ private struct RenewalWalk {
                     takesEffectAt: now + (fate < 3 ? 0 : .random(in: 0...150, using: &random)),
                     isAnswered: fate != 4))
             pass(0)
-        case 5: renewal.answer(change, number: number, .notSent)
-        case 6: renewal.answer(change, number: number, .refused)
+        case 5: try? renewal.answer(change, number: number, .notSent)
+        case 6: try? renewal.answer(change, number: number, .refused)
         default: break
         }
     }
@@ -289,7 +290,7 @@ private struct RenewalWalk {
         }
         if outcome == .refused { seen.insert("refused") }
         guard request.isAnswered else { return }
-        renewal.answer(request.change, number: request.number, outcome, certificateId: created)
+        try? renewal.answer(request.change, number: request.number, outcome, certificateId: created)
         if request.change == .activate, outcome == .accepted { here.activatedAt = now }
     }
 }

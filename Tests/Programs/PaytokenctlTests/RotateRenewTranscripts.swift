@@ -15,14 +15,25 @@ import Testing
             merchantIdentifier: "m", algorithm: "EC", use: "processing", publicKeyHash: "AAAA", readAt: time,
             step: step, next: "A sentence.", steps: [.init(name: step, status: "next", text: "A step")], nodes: [])
         (state.renewal, state.state, state.attempts) = ("0102030405060708", "open", attempts)
+        if ["create", "activate", "revoke"].contains(step) {
+            state.nextChange = RenewalChange(
+                renewal: "0102030405060708", change: step, number: 1, certificateId: step == "create" ? nil : "C7",
+                usedAtOnce: step == "create")
+        }
         return try await FakeDaemon([
             "POST /v1/renewals": .ok(String(decoding: try JSONCoding.encode(state), as: UTF8.self))
         ])
     }
 
-    /// The value of `approve` in each request.
+    /// Returns true for each request that approves the change that was shown.
     private static func approvals(_ daemon: FakeDaemon) throws -> [Bool] {
-        try daemon.asked.map { try JSONValue(parsing: $0.body).objectValue?["approve"]?.boolValue ?? false }
+        try daemon.asked.map { asked in
+            let change = try JSONValue(parsing: asked.body).objectValue?["approve"]?.objectValue
+            guard let change else { return false }
+            #expect(change["renewal"]?.stringValue == "0102030405060708" && change["number"]?.numberValue?.int == 1)
+            #expect(change["change"]?.stringValue == "create" || change["certificateId"]?.stringValue == "C7")
+            return true
+        }
     }
 
     @Test(
@@ -30,8 +41,14 @@ import Testing
         arguments: ["create", "activate", "revoke"])
     func asks(step: String) async throws {
         let daemon = try await Self.daemon(step)
-        let yes = try await Command.answering(["yes", "Yes"], ["rotate", "renew", "m"], socket: daemon.path)
-        #expect(yes.status == 75 && yes.error.contains("\(step) now? Type yes: "), "\(yes)")
+        let yes = try await Command.answering(
+            ["yes", "Yes"], ["rotate", "renew", "m", "--exclude-node", "c"], socket: daemon.path)
+        let question =
+            [
+                "create": "Request a new certificate of m (wallets may use it at once; without c) now? Type yes: ",
+                "activate": "Activate certificate C7 of m (without c) now? Type yes: ",
+            ][step] ?? "Revoke certificate C7 of m (without c) now? Type yes: "
+        #expect(yes.status == 75 && yes.error.contains(question), "\(yes)")
         #expect(yes.error.contains("Nothing was changed."), "\(yes)")
         // The first answer begins the change; the scripted daemon then shows the same step again.
         #expect(try Self.approvals(daemon) == [false, true, false])

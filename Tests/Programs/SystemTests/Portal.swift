@@ -131,10 +131,17 @@ extension Portal {
         return try await harness.admin("/v1/renewals", body: Array(body.utf8))
     }
 
-    /// Begins the next change at Apple, as a person does who has answered the command's question.
+    /// Begins the next change at Apple, as a person does who has answered the command's question. Begins none if the next
+    /// step is no change.
     @discardableResult
     func approve(_ merchant: ForgedMerchant, _ members: String = "") async throws -> JSONObject {
-        let answer = try await post(merchant, #","approve":true"# + members)
+        let shown = try await state(merchant, members)
+        guard let change = shown["nextChange"] else { return shown }
+        return try await state(merchant, members + #","approve":"# + String(decoding: change.compact, as: UTF8.self))
+    }
+
+    private func state(_ merchant: ForgedMerchant, _ members: String) async throws -> JSONObject {
+        let answer = try await post(merchant, members)
         try #require(answer.status == 200, "\(answer)")
         return try #require(try JSONValue(parsing: answer.body).objectValue)
     }

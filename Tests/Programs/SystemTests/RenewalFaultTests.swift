@@ -115,6 +115,8 @@ import TokenForge
         try await portal.letAttemptsAge()
         try await portal.reach("decide_repeat", of: merchant)
         #expect(portal.writes == [])
+        // The process that would have stored the answer has ended, so the record says that it is unknown.
+        #expect(try await results(merchant, portal) == ["start", "create", "unknown"])
 
         let abandoned = try await portal.renew(merchant, ["--abandon"])
         #expect(abandoned.status == 0, "\(abandoned)")
@@ -126,6 +128,57 @@ import TokenForge
         try await portal.approve(merchant, repeating)
         try await portal.reach("activate", of: merchant)
         #expect(portal.writes == ["POST"] && portal.certificates.count == 2)
+    }
+
+    @Test("begins only the change that was shown, and none of another renewal")
+    func shownChange() async throws {
+        let merchant = try Portal.forged("show")
+        let portal = try await Portal.renewing(merchant)
+        let shown = try await portal.reach("create", of: merchant)
+        let change = String(decoding: try #require(shown["nextChange"]).compact, as: UTF8.self)
+        let renewal = try #require(shown["renewal"]?.stringValue)
+        func isRefused(_ change: String, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+            let answer = try await portal.post(merchant, #","approve":"# + change)
+            #expect(answer.status == 409 && answer.code == "invalid_state", "\(answer)", sourceLocation: sourceLocation)
+        }
+        for (part, other) in [
+            (#""number":1"#, #""number":2"#), (#""usedAtOnce":false"#, #""usedAtOnce":true"#),
+            (renewal, "0102030405060708"), (#""create""#, #""activate""#),
+        ] {
+            let changed = change.replacing(part, with: other)
+            try #require(changed != change)
+            try await isRefused(changed)
+        }
+        #expect(portal.writes == [])
+        try await portal.approve(merchant)
+        try await portal.reach("activate", of: merchant)
+        // A person who was asked about the first change has not been asked about this one.
+        try await isRefused(change)
+        #expect(portal.writes == ["POST"])
+    }
+
+    @Test("revokes no certificate whose key the ledger does not have")
+    func foreignCertificate() async throws {
+        let (merchant, other) = (try Portal.forged("fore"), try Portal.forged("fore"))
+        let portal = try await Portal([merchant])
+        portal.simulator.set([
+            Portal.listed(merchant, [.init(id: "C1", content: other.certificate, isActivated: true)])
+        ])
+        for step in ["create", "activate"] {
+            try await portal.reach(step, of: merchant)
+            try await portal.approve(merchant)
+        }
+        try await portal.reach("watch", of: merchant)
+        let new = try Merchant(certificate: portal.certificates[1].content)
+        #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
+        try await portal.reach("make_test_payment", of: merchant)
+        let done = try await portal.renew(merchant, ["--test-payment-made"])
+        #expect(done.status == 0, "\(done)")
+        let shown = try await portal.reach("revoke", of: merchant, #","revokeOld":true"#)
+        let change = String(decoding: try #require(shown["nextChange"]).compact, as: UTF8.self)
+        let answer = try await portal.post(merchant, #","revokeOld":true,"approve":"# + change)
+        #expect(answer.status == 409 && answer.text.contains("another party"), "\(answer)")
+        #expect(portal.writes == ["POST", "PATCH"])
     }
 
     @Test("goes on after the daemon was killed between Apple's answer and the activation")
@@ -144,11 +197,17 @@ import TokenForge
         #expect(portal.writes == ["POST", "PATCH"])
     }
 
-    @Test(
-        "changes something at Apple only with two people, who agree on that change",
-        .everyEngine, .enabled(Staff.needsRoot) { try await Staff.canAct() })
-    func twoPeople() async throws {
-        let merchant = try Portal.forged("twop")
+    /// Has alice ask for the approval of the next change, and returns its identifier.
+    private func asked(_ merchant: ForgedMerchant, _ portal: Portal) async throws -> String {
+        let asked = try await portal.renew(merchant, ["--yes"], as: .alice)
+        try #require(asked.status == 75 && asked.error.contains("a second person must permit this"), "\(asked)")
+        let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
+        let approval = try #require(words.firstIndex(of: "approve").map { words[$0 + 1] })
+        #expect(words.suffix(2) == ["--approval", approval], "\(asked)")
+        return approval
+    }
+
+    private static func twoPeople(_ merchant: ForgedMerchant) async throws -> Portal {
         // The outbound program runs as root here.
         let portal = try await Portal.renewing(
             merchant,
@@ -157,11 +216,40 @@ import TokenForge
             ]))
         try FileManager.default.setAttributes(
             [.posixPermissions: 0o711], ofItemAtPath: portal.harness.directory.path)
-        let asked = try await portal.renew(merchant, ["--yes"], as: .alice)
-        try #require(asked.status == 75 && asked.error.contains("a second person must permit this"), "\(asked)")
-        let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
-        let approval = try #require(words.firstIndex(of: "approve").map { words[$0 + 1] })
-        #expect(words.suffix(2) == ["--approval", approval], "\(asked)")
+        return portal
+    }
+
+    @Test(
+        "uses no approval of one renewal for another, and takes one request for each change",
+        .enabled(Staff.needsRoot) { try await Staff.canAct() })
+    func approvalOfAnother() async throws {
+        let merchant = try Portal.forged("anot")
+        let portal = try await Self.twoPeople(merchant)
+        let first = try await asked(merchant, portal)
+        // Alice asks again, and so does bob.
+        #expect(try await asked(merchant, portal) == first)
+        let second = try await portal.renew(merchant, ["--yes"], as: .bob)
+        #expect(second.status == 1 && second.error.contains("Another person has requested approval"), "\(second)")
+        let approved = try await portal.harness.paytokenctl(["approval", "approve", first], as: Staff.bob.identity)
+        #expect(approved.status == 0, "\(approved)")
+        let abandoned = try await portal.renew(merchant, ["--abandon"])
+        #expect(abandoned.status == 0, "\(abandoned)")
+        // An approval starts no renewal.
+        let none = try await portal.renew(merchant, ["--yes", "--approval", first], as: .alice)
+        #expect(none.status == 1 && none.error.contains("No renewal of this merchant is open"), "\(none)")
+        #expect(try await asked(merchant, portal) != first)
+        let used = try await portal.renew(merchant, ["--yes", "--approval", first], as: .alice)
+        #expect(used.status == 1 && used.error.contains("The approval was given for another operation"), "\(used)")
+        #expect(portal.writes == [])
+    }
+
+    @Test(
+        "changes something at Apple only with two people, who agree on that change",
+        .everyEngine, .enabled(Staff.needsRoot) { try await Staff.canAct() })
+    func twoPeople() async throws {
+        let merchant = try Portal.forged("twop")
+        let portal = try await Self.twoPeople(merchant)
+        let approval = try await asked(merchant, portal)
         let using = ["--yes", "--approval", approval]
         func isRefused(_ who: Staff, _ more: String..., saying sentence: String) async throws {
             let used = try await portal.renew(merchant, using + more, as: who)
@@ -176,7 +264,6 @@ import TokenForge
         let approved = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.bob.identity)
         #expect(approved.status == 0, "\(approved)")
         try await isRefused(.bob, saying: "Only the person who asked")
-        try await isRefused(.alice, "--exclude-node", "another", saying: "The approval was given for another operation")
         #expect(portal.writes == [])
 
         // The command goes on to the activation, where it asks in a terminal only.

@@ -55,6 +55,10 @@ import TokenForge
         #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: merchant.merchant)).status == 200)
         #expect(portal.simulator.certificateCount(of: new.publicKeyHash) == 1)
 
+        // A late repetition of the last command starts no other renewal.
+        state = try await renew(merchant, portal, "--test-payment-made", status: 0)
+        #expect(state["state"]?.stringValue == "finished")
+
         _ = try await renew(merchant, portal, "--revoke-old", status: 75)
         _ = try await portal.approve(merchant, #","revokeOld":true"#)
         _ = try await renew(merchant, portal, "--revoke-old", status: 0)

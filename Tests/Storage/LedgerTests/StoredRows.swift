@@ -41,6 +41,14 @@ extension LedgerFixture {
         }
     }
 
+    /// Runs SQL that both engines have.
+    func change(_ sql: String) async throws {
+        switch store {
+        case .sqlite: try await sqlite.connections.write { try $0.execute(sql: sql) }
+        case .postgresql(let database, _): try await database.sql(sql)
+        }
+    }
+
     /// Runs `body` while another program holds a lock that every write needs.
     func whileLocked(_ body: () async throws -> Void) async throws {
         switch store {

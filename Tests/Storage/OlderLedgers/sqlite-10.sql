@@ -154,7 +154,7 @@ CREATE TABLE renewal (
     key_use                 TEXT    NOT NULL,
     algorithm               TEXT    NOT NULL,
     public_key_hash         BLOB    NOT NULL REFERENCES merchant_key (public_key_hash),
-    state                   TEXT    NOT NULL,
+    state                   TEXT    NOT NULL CHECK (state IN ('open', 'finished', 'abandoned')),
     certificate_id          TEXT,
     previous_certificate_id TEXT,
     request                 BLOB,
@@ -169,7 +169,7 @@ INSERT INTO "renewal" VALUES(X'CA0455A39FEF68AC','merchant.com.example.generated
 CREATE TABLE renewal_attempt (
     identifier     BLOB    NOT NULL PRIMARY KEY CHECK (length(identifier) = 8),
     renewal        BLOB    NOT NULL REFERENCES renewal (identifier),
-    change         TEXT    NOT NULL,
+    change         TEXT    NOT NULL CHECK (change IN ('create', 'activate', 'revoke')),
     number         INTEGER NOT NULL CHECK (number > 0),
     target         TEXT,
     approval       BLOB,
@@ -193,4 +193,9 @@ WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok';
 CREATE INDEX audit_record_by_proof ON audit_record (public_key_hash, time) WHERE event = 'key_proof';
 CREATE INDEX renewal_by_merchant ON renewal (merchant_identifier);
 CREATE UNIQUE INDEX renewal_open ON renewal (merchant_identifier, key_use, algorithm) WHERE state = 'open';
+CREATE TRIGGER keep_attempt BEFORE UPDATE ON renewal_attempt
+WHEN OLD.outcome NOT IN ('intended', 'unknown')
+BEGIN
+    SELECT RAISE(ABORT, 'the attempt was answered');
+END;
 COMMIT;

@@ -30,7 +30,8 @@ struct KeyProving: Sendable {
         let key: KeyEntry
         /// SHA-256, in DER, of the certificate for which the messages were made; nil if the key has none.
         let certificate: AuditDigest?
-        /// One element for each HSM token that shows the key, in the configuration's order.
+        /// One element for each HSM token that shows the key, in the configuration's order. Then one, refused, for each that
+        /// does not, and may have another active key of the merchant: the node does not prove the key without it.
         let results: [HSMTokenResult]
         /// The configured HSM tokens that do not show the key.
         let withoutKey: [String]
@@ -51,7 +52,8 @@ struct KeyProving: Sendable {
     }
 
     /// Proves a key in each HSM token that shows it. Each result has an audit record, which is durable when the call
-    /// returns. An HSM token that fails is a result, and no error.
+    /// returns. An HSM token that fails is a result, and no error. So is one that would need the key to replace another of
+    /// the merchant, and does not show it.
     ///
     /// - Parameters:
     ///   - caller: the person who asked; nil if the daemon itself did.
@@ -73,6 +75,9 @@ struct KeyProving: Sendable {
             for await result in group { results.append(result) }
             return results.sorted { $0.0 < $1.0 }.map(\.1)
         }
+        results += lacking(key).map {
+            HSMTokenResult(hsmToken: $0, failure: Self.withoutKey, mayHaveReachedHSM: false)
+        }
         let records = results.map { result in
             draft.used(hsmToken: result.hsmToken, protection: result.protection)
             draft.mayHaveReachedHSM(result.mayHaveReachedHSM)
@@ -88,6 +93,13 @@ struct KeyProving: Sendable {
     }
 
     private func shown(_ key: KeyEntry) -> [String] { hsmTokens.filter(key.hsmTokens.contains) }
+
+    /// The HSM tokens without which a key does not replace the merchant's active one.
+    private func lacking(_ key: KeyEntry) -> [String] {
+        guard key.state == .preActivation || key.state == .active else { return [] }
+        return keys.hsmTokens(
+            hsmTokens, without: key.publicKeyHash, of: key.merchantIdentifier, key.use, key.algorithm)
+    }
 
     // MARK: Checks
 
@@ -197,6 +209,9 @@ struct KeyProving: Sendable {
         return challenge.publicKey.isValid(signature, of: input, algorithm)
     }
 
+    private static let withoutKey = Refusal(
+        .hsmUnavailable,
+        "The HSM token does not show this key, and has or may have another active key of the merchant.")
     private static let wrongPlaintext = Refusal(
         .decryptionFailed, "The HSM token opened the message, but not to what was encrypted.")
     private static let wrongSignature = Refusal(

@@ -275,6 +275,8 @@ struct KeyRotations: Sendable {
         let reason: AuditReason
         /// True if this host serves no payments, and the new key has opened payment tokens on those that do.
         var isServedElsewhere = false
+        /// The key that must be the new one; nil for the newest active key. Another key may become active meanwhile.
+        var newKey: PublicKeyHash?
     }
 
     struct Finished: Sendable {
@@ -292,6 +294,12 @@ struct KeyRotations: Sendable {
         draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
         draft.setSubject(merchant: merchant)
         let rotation = try await rotation(toFinish: finish, of: merchant)
+        if let newKey = finish.newKey, rotation.newKey?.publicKeyHash != newKey {
+            throw Refusal(
+                .invalidState,
+                "The renewed key is not the newest active key of this merchant, so no key is deactivated.",
+                details: "GET /v1/rotations/{merchant}")
+        }
         let now = now
         let retired: [KeyRecord]
         do throws(RotationFinishError) {

@@ -131,7 +131,7 @@ final class PortalReads: Sendable {
         }
     }
 
-    /// Requests a read that a renewal needs, of which one is under way or has just begun.
+    /// Requests a read for a renewal, unless one is under way or began less than `pause` ago.
     ///
     /// - Parameter pause: the shortest time between the beginnings of two such reads.
     func request(_ merchant: PortalName, atMostEvery pause: Duration) {

@@ -44,6 +44,17 @@ struct PortalWrite: Sendable, Equatable {
         self.publicKeyHash = publicKeyHash
     }
 
+    /// Checks the ledger's record of the key, as ``check(in:)`` does with the index.
+    func check(_ known: KeyRecord?) throws(Refusal) {
+        guard request.kind != .revokeCertificate else { return }
+        guard let known, known.state == .preActivation || known.state == .active else {
+            throw Refusal(
+                .invalidState,
+                "Nothing is requested from Apple for this key, which is \(known?.state.rawValue ?? "not in the ledger")."
+            )
+        }
+    }
+
     /// Checks that the key may have a certificate created or activated. The certificate of any key may be revoked.
     ///
     /// - Throws: key_not_active if the ledger does not know the key; invalid_state for any other reason.
@@ -139,8 +150,10 @@ final class PortalWrites: Sendable {
     }
 
     /// Takes the write that has waited longest. The outbound program must report its result.
-    func next() async -> OutboundWork? {
-        await expire()
+    ///
+    /// The call does not wait for the storing of other results, during which its own JSON Web Token would grow old.
+    func next() -> OutboundWork? {
+        expireLater()
         let until = now() + OutboundWork.time
         let work = state.withLock { state -> OutboundWork? in
             // A write whose time has just ended is left for the next expiry.
@@ -163,8 +176,10 @@ final class PortalWrites: Sendable {
     /// Takes the result of a write, and waits until it is stored.
     /// - Returns: false if no write of that name waits for its result, or its time is over.
     func take(_ report: PortalReport, of id: String) async -> Bool {
-        await expire()
-        guard let entry = state.withLock({ $0.remove { $0.workId == id } }).first else { return false }
+        let now = now()
+        let entry = state.withLock { $0.remove { $0.workId == id && now < $0.until } }.first
+        expireLater()
+        guard let entry else { return false }
         await entry.onResult(PortalWriteResult(report, of: entry.write))
         return true
     }
@@ -179,6 +194,8 @@ final class PortalWrites: Sendable {
                     : .unknown("The outbound program did not report the result of the request."))
         }
     }
+
+    private func expireLater() { Task { await expire() } }
 
     private func expire(at time: ContinuousClock.Instant) {
         Task { [weak self] in

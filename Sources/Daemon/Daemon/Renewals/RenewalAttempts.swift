@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import KeyTypes
 import Ledger
+import Logging
 import MerchantKeys
 import PaymentToken
 import PortalRequests
@@ -18,19 +19,27 @@ extension RenewalSteps {
         let key: PublicKeyHash
         /// The certificate that wallets use, for a new one; nil if not exactly one is in use.
         var previous: String?
-        /// True if the new key must be active here before the request.
-        var keyBecomesActive = false
+        /// True if wallets may use a new certificate at once. The new key must be active here before.
+        var isUsedAtOnce = false
+        /// The attempt that a person wants repeated by this one, such as `create:1`.
+        var repeated: String?
     }
 
     /// Begins the next change at Apple, or requests its approval.
     ///
     /// - Returns: the request for approval; nil if the change has begun.
     func begin(
-        _ plan: RenewalPlans.Plan, _ stored: StoredRenewal, _ request: Request, by caller: Caller, draft: AuditDraft
+        _ plan: RenewalPlans.Plan, _ request: Request, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> Approval? {
-        let change = try change(of: plan, stored)
+        guard let stored = plan.stored else { throw .defect }
+        var change = try Self.change(of: plan, stored)
+        if change.kind == .revoke { try await requireOwn(change.key, stored.renewal) }
+        if let repeated = request.statements.repeated, repeated.change == change.kind {
+            change.repeated = "\(repeated.change.rawValue):\(repeated.number)"
+        }
         let renewal = stored.renewal
         let newKey = try stored.key
+        let excludedNodes = plan.circumstances.excludedNodes
         let needsApproval = rule.needsSecondPerson(caller)
         guard needsApproval || request.approval == nil else {
             throw Refusal(
@@ -40,13 +49,14 @@ extension RenewalSteps {
         let approval = request.approval
         let attempt = RenewalAttempt(
             identifier: .random(), change: change.kind, number: change.number, target: change.request.name,
-            approval: approval, excludedNodes: request.statements.excludedNodes)
+            approval: approval, excludedNodes: excludedNodes)
         let details = RenewalStepDetails(
             step: change.kind.step, renewal: AuditText(stored.identifier.hex),
             attempt: RenewalStepDetails.Attempt(identifier: attempt.identifier, number: change.number),
-            appleId: AuditText(change.request.name),
-            excludedNodes: request.statements.excludedNodes.compactMap { AuditNode($0) }, approval: approval)
+            appleId: AuditText(change.request.name), excludedNodes: excludedNodes.compactMap { AuditNode($0) },
+            approval: approval)
         draft.setEvent(.renewalStep(details))
+        draft.setSubject(key: change.key)
         guard
             let write = PortalWrite(
                 attempt: attempt.identifier, approval: approval, merchant: renewal.merchantIdentifier,
@@ -58,9 +68,10 @@ extension RenewalSteps {
         var step: AdministrativeChange.ApprovalStep?
         if needsApproval {
             let operation = change.kind.operation
-            let parameters = Self.parameters(operation, change, renewal, newKey, request.statements.excludedNodes)
+            let parameters = Self.parameters(operation, change, stored, newKey, excludedNodes)
             guard let approval else {
-                let reason = try Self.reason(change, renewal, request.statements.excludedNodes)
+                if let open = try await openRequest(for: operation, parameters, by: caller) { return open }
+                let reason = try Self.reason(change, renewal, excludedNodes)
                 return try await recorder.ask(
                     await rule.request(
                         operation, parameters: parameters, key: newKey, keyState: known.state, reason: reason,
@@ -68,18 +79,18 @@ extension RenewalSteps {
             }
             step = .use(approval, parameters: parameters, by: try await caller.person())
         }
+        let keyBecomesActive = change.isUsedAtOnce && known.state != .active
         var administrative = AdministrativeChange(
             at: now, approval: step, records: [recorder.auditRecord(of: draft, by: caller)])
-        administrative.renewal = .begin(attempt, of: stored.identifier, previous: change.previous)
-        if change.kind != .revoke {
-            // A key that is suspended or compromised meanwhile gets no certificate.
-            var key = known
-            if change.keyBecomesActive { key.state = .active }
-            (administrative.key, administrative.precondition) = (key, .state(known.state))
-        }
+        administrative.renewal = .begin(
+            attempt, of: stored.identifier, previous: change.previous, repeatsEarlier: change.repeated == "create:0")
+        // A key that is suspended or compromised meanwhile gets no certificate, and its old certificate is kept.
+        var key = known
+        if keyBecomesActive { key.state = .active }
+        (administrative.key, administrative.precondition) = (key, .state(known.state))
         // If the ledger does not acknowledge the attempt, nothing is queued, and the attempt counts as unknown.
         try await recorder.apply(administrative, for: draft)
-        if change.keyBecomesActive {
+        if keyBecomesActive {
             // Payments may follow the certificate at once.
             do throws(Refusal) {
                 try await refusing(ledger: await administration.catalogue.keyChanged(newKey))
@@ -98,8 +109,23 @@ extension RenewalSteps {
         return nil
     }
 
+    /// Returns the caller's open request for the same change; nil if there is none.
+    ///
+    /// - Throws: invalid_state if another person has requested it. Two approvals of one change would be one too many.
+    private func openRequest(
+        for operation: ApprovalOperation, _ parameters: AuditDigest, by caller: Caller
+    ) async throws(Refusal) -> Approval? {
+        let open = try await refusing(ledger: await ledger.approvals(limit: 1000)).first {
+            $0.operation == operation && $0.parameters == parameters && $0.status == .pending && now < $0.expires
+        }
+        guard let open, open.requester.person.uid != caller.uid else { return open }
+        throw Refusal(
+            .invalidState, "Another person has requested approval of this change already: \(open.identifier.hex).",
+            details: "approval list")
+    }
+
     /// Returns the change of the plan's step, after the checks that have no exception.
-    private func change(of plan: RenewalPlans.Plan, _ stored: StoredRenewal) throws(Refusal) -> Change {
+    private static func change(of plan: RenewalPlans.Plan, _ stored: StoredRenewal) throws(Refusal) -> Change {
         let key = try stored.key
         guard let list = plan.circumstances.list,
             let type = CertificateType.allCases.first(where: {
@@ -108,13 +134,13 @@ extension RenewalSteps {
         else { throw .defect }
         do throws(PortalWriteRefusal) {
             switch plan.step {
-            case .create(let number, let previous, let keyBecomesActive):
+            case .create(let number, let previous, let isUsedAtOnce):
                 if let csr = stored.request, let new = NewCertificate(type: type, csr: csr),
                     let merchant = list.appleId.flatMap(ResourceId.init)
                 {
                     return Change(
                         kind: .create, number: number, request: .createCertificate(new, merchantResource: merchant),
-                        key: key, previous: previous, keyBecomesActive: keyBecomesActive)
+                        key: key, previous: previous, isUsedAtOnce: isUsedAtOnce)
                 }
             case .activate(let id, let number):
                 if let certificate = CertificateId(id) {
@@ -136,18 +162,35 @@ extension RenewalSteps {
         throw Refusal(.invalidState, "Nothing was requested from Apple: an id in its list does not have Apple's form.")
     }
 
+    /// Throws unless the ledger has the key of a certificate to revoke, as one of this merchant and use. Another company may
+    /// serve the merchant with the others.
+    private func requireOwn(_ key: PublicKeyHash, _ renewal: Renewal) async throws(Refusal) {
+        guard let known = try await administration.keyRecord(of: key), known.use == renewal.use,
+            MerchantIdentifier.areSame(known.merchantIdentifier, renewal.merchantIdentifier)
+        else {
+            throw Refusal(
+                .invalidState,
+                "Nothing was requested from Apple: the ledger does not have the previous certificate's key as one of this "
+                    + "merchant, so another party may use it.")
+        }
+    }
+
+    /// The approved parameters. A request for the same attempt of another renewal, or with other consequences, has others.
     private static func parameters(
-        _ operation: ApprovalOperation, _ change: Change, _ renewal: Renewal, _ newKey: PublicKeyHash,
+        _ operation: ApprovalOperation, _ change: Change, _ stored: StoredRenewal, _ newKey: PublicKeyHash,
         _ excludedNodes: Set<String>
     ) -> AuditDigest {
         var parameters = OperationParameters(operation)
-        parameters.add(renewal.merchantIdentifier)
+        parameters.add(stored.identifier.hex)
+        parameters.add(stored.renewal.merchantIdentifier)
         parameters.add(change.request.kind.name)
         parameters.add(newKey.bytes)
         parameters.add(change.key.bytes)
         parameters.add(change.request.name)
         parameters.add(String(change.number))
-        parameters.add(change.keyBecomesActive ? "active" : nil)
+        parameters.add(change.previous)
+        parameters.add(change.isUsedAtOnce ? "used at once" : nil)
+        parameters.add(change.repeated)
         for node in excludedNodes.sorted() { parameters.add(node) }
         return parameters.digest
     }
@@ -160,12 +203,13 @@ extension RenewalSteps {
     ) throws(Refusal) -> AuditReason {
         let verb =
             switch change.kind {
-            case .create: change.keyBecomesActive ? "new certificate, in use at once," : "new certificate,"
+            case .create: change.isUsedAtOnce ? "new certificate, in use at once," : "new certificate,"
             case .activate: "activation of \(change.request.name),"
-            case .revoke: "revocation of \(change.request.name),"
+            case .revoke: "revocation of \(change.request.name) of key \(change.key.hex.prefix(16)),"
             }
+        let repeating = change.repeated.map { ", repeating \($0)" } ?? ""
         let without = excludedNodes.isEmpty ? "" : ", without \(excludedNodes.sorted().joined(separator: ","))"
-        let text = "\(verb) attempt \(change.number)\(without)"
+        let text = "\(verb) attempt \(change.number)\(repeating)\(without)"
         guard text.utf8.count <= AuditReason.maximumLength - 20 else {
             throw Refusal(
                 .malformedRequest,
@@ -177,13 +221,43 @@ extension RenewalSteps {
 
     // MARK: Answers
 
+    /// Stores the outcome unknown of the attempts whose answer can no longer arrive: the process that had them has ended.
+    func endUnanswered(of stored: StoredRenewal) async throws(Refusal) {
+        for (attempt, details) in zip(stored.renewal.attempts, stored.attempts)
+        where attempt.outcome == .intended && attempt.intendedAt.addingTimeInterval(Renewal.answerTime) <= now {
+            try await refusing(
+                ledger: await storeOnce(.unknown("The daemon ended before the answer."), of: details, stored))
+        }
+    }
+
     /// Stores the answer to an attempt. Without it the attempt counts as unknown, so a failure is repeated for a while.
     private func store(_ result: PortalWriteResult, of attempt: RenewalAttempt, _ stored: StoredRenewal) async {
+        let message: Logger.Message = "Apple's answer was not stored"
+        for pause in [1, 2, 4, 8, 15, 30, 60, 60] {
+            do throws(LedgerFailure) {
+                return try await storeOnce(result, of: attempt, stored)
+            } catch {
+                logger.error(
+                    message, metadata: ["attempt": "\(attempt.identifier.hex)", "reason": "\(error.description)"])
+            }
+            try? await Task.sleep(for: .seconds(pause))
+        }
+        logger.error(
+            "Apple's answer is not stored any more, so the attempt counts as unknown",
+            metadata: ["attempt": "\(attempt.identifier.hex)"])
+    }
+
+    /// Stores the answer to an attempt, with its record. Does nothing if it has that outcome, or a definite one, already: a
+    /// transaction without an acknowledgement may have been committed.
+    private func storeOnce(
+        _ result: PortalWriteResult, of attempt: RenewalAttempt, _ stored: StoredRenewal
+    ) async throws(LedgerFailure) {
         var (outcome, code): (Renewal.Attempt.Outcome, String?)
+        var appleId: String?
         var certificate: (id: String, der: [UInt8])?
         switch result {
         case .accepted(let id, let content, _):
-            (outcome, code) = (.accepted, nil)
+            (outcome, code, appleId) = (.accepted, nil, id.text)
             certificate = content.map { (id.text, $0) }
         case .refused(let status, let answered):
             (outcome, code) = (.refused, [String(status), answered].compactMap(\.self).joined(separator: " "))
@@ -200,19 +274,16 @@ extension RenewalSteps {
                     attempt: RenewalStepDetails.Attempt(
                         identifier: attempt.identifier, number: attempt.number, outcome: AuditText(outcome.rawValue),
                         code: code.map { AuditText($0) }),
-                    appleId: certificate.map { AuditText($0.id) },
+                    appleId: appleId.map { AuditText($0) },
                     certificate: certificate.map { AuditDigest.of($0.der) })))
-        for pause in [1, 2, 4, 8, 15, 30, 60, 60, 0] {
-            do throws(Refusal) {
-                return try await apply(
-                    .answer(attempt.identifier, of: stored.identifier, outcome, code: code, certificate: certificate),
-                    by: nil, draft: draft)
-            } catch {
-                logger.error(
-                    "Apple's answer was not stored",
-                    metadata: ["attempt": "\(attempt.identifier.hex)", "reason": "\(error.message)"])
-            }
-            try? await Task.sleep(for: .seconds(pause))
+        var change = AdministrativeChange(at: now, records: [recorder.auditRecord(of: draft, by: nil)])
+        change.renewal = .answer(
+            attempt.identifier, of: stored.identifier, outcome, code: code, certificate: certificate)
+        do throws(LedgerFailure) {
+            try await ledger.apply(change)
+        } catch {
+            if case .renewal(.answered) = error { return }
+            throw error
         }
     }
 }

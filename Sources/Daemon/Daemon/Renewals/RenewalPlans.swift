@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonAPI
 import Foundation
 import KeyTypes
 import Ledger
@@ -27,9 +28,24 @@ struct RenewalPlans: Sendable {
         let circumstances: RenewalCircumstances
         /// The reason why the last read of Apple's list failed; nil if it did not fail.
         var readFault: String?
+
+        /// The change at Apple that is next; nil if the next step is no change there, or no renewal was begun, or the ledger
+        /// lacks the certificate.
+        var nextChange: RenewalChange? {
+            guard let renewal = stored?.identifier.hex else { return nil }
+            switch step {
+            case .create(let number, _, let isUsedAtOnce):
+                return RenewalChange(renewal: renewal, change: "create", number: number, usedAtOnce: isUsedAtOnce)
+            case .activate(let id, let number) where id == stored?.renewal.certificateId:
+                return RenewalChange(renewal: renewal, change: "activate", number: number, certificateId: id)
+            case .revoke(let id, let number):
+                return RenewalChange(renewal: renewal, change: "revoke", number: number, certificateId: id)
+            default: return nil
+            }
+        }
     }
 
-    /// What a person says in a request.
+    /// The statements of a person in a request.
     struct Statements: Sendable {
         /// The nodes without which the plan goes on.
         var excludedNodes: Set<String> = []
@@ -48,20 +64,33 @@ struct RenewalPlans: Sendable {
         let stored = try await refusing(ledger: await ledger.renewals(of: merchant))
         var plans: [Plan] = []
         for rotation in try await rotations.rotations(of: merchant) {
-            let same = stored.filter { $0.renewal.use == rotation.use && $0.renewal.algorithm == rotation.algorithm }
-            let key = Self.newKey(of: rotation)
-            if let last = same.first(where: { $0.renewal.state == .open }) ?? same.first,
-                last.renewal.state == .open || key == nil || key?.publicKeyHash == last.renewal.newKey
-            {
+            if let last = shown(of: rotation, among: stored) {
                 plans.append(try await plan(for: last, among: stored, statements))
             } else {
                 let renewal = Renewal(
                     merchantIdentifier: merchant, use: rotation.use, algorithm: rotation.algorithm,
-                    newKey: key?.publicKeyHash)
+                    newKey: Self.newKey(of: rotation)?.publicKeyHash)
                 plans.append(try await plan(for: renewal, nil, among: stored, statements))
             }
         }
         return plans
+    }
+
+    /// The time after the end of a renewal for which it is shown, and none is started without a newer key.
+    private static let shownTime: TimeInterval = 86_400
+
+    /// Returns the renewal of a rotation's use and algorithm to go on with: the open one, or one that was finished within
+    /// ``shownTime`` if no key waits that was made after its end. A key that is left over from before starts no renewal.
+    func shown(of rotation: Rotation, among stored: [StoredRenewal]) -> StoredRenewal? {
+        let same = stored.filter { $0.renewal.use == rotation.use && $0.renewal.algorithm == rotation.algorithm }
+        if let open = same.first(where: { $0.renewal.state == .open }) { return open }
+        guard let last = same.first(where: { $0.renewal.state == .finished }), let end = last.endedAt,
+            clock.now().timeIntervalSince(end) < Self.shownTime
+        else { return nil }
+        let isNewer = Self.newKey(of: rotation).map { key in
+            key.publicKeyHash != last.renewal.newKey && key.keyRecord.createdAt > end
+        }
+        return isNewer == true ? nil : last
     }
 
     /// - Parameter all: the merchant's renewals in the ledger.
@@ -87,6 +116,13 @@ struct RenewalPlans: Sendable {
         let servesPayments = access().permitsDecryption
         var here = RenewalCircumstances(now: clock.now())
         here.requiredNodes = Set(nodes).subtracting(servesPayments ? [] : [ledger.node])
+        let others = statements.excludedNodes.subtracting(here.requiredNodes).sorted()
+        guard others.isEmpty else {
+            throw Refusal(
+                .malformedRequest,
+                "No proof of these nodes is needed, so they cannot be excluded: \(others.joined(separator: ", ")).",
+                details: "the nodes are \(here.requiredNodes.sorted().joined(separator: ", "))")
+        }
         here.excludedNodes = statements.excludedNodes
         here.isTestPaymentMade = statements.isTestPaymentMade
         here.isRevocationWanted = statements.isRevocationWanted
@@ -122,15 +158,20 @@ struct RenewalPlans: Sendable {
         let entry = rotations.administration.catalogue.index.entry(key)
         let keyRecord = try await rotations.administration.keyRecord(of: key)
         here.keyState = keyRecord?.state
+        // A restored ledger may have lost the attempts for a key that is older than the fence.
+        if let keyRecord, let fence = try await refusing(ledger: await ledger.times()).restoreFence,
+            keyRecord.createdAt < fence
+        {
+            here.hasEarlierCreation = true
+        }
         // A proof counts for the certificate that Apple lists, from which wallets get the key.
         let issued =
             renewal.certificate(in: here.list)?.sha256 ?? stored?.certificate.map { AuditDigest.of($0).bytes }
             ?? entry?.certificate?.sha256
         here.proofs = try await proofs(of: key, issued.flatMap { AuditDigest(bytes: $0) }, since: here.now)
         if servesPayments {
-            let lacking = rotations.administration.catalogue.index.hsmTokens(
-                without: key, of: renewal.merchantIdentifier, renewal.use, renewal.algorithm)
-            here.hsmTokensWithoutKey = hsmTokens.filter(lacking.contains)
+            here.hsmTokensWithoutKey = rotations.administration.catalogue.index.hsmTokens(
+                hsmTokens, without: key, of: renewal.merchantIdentifier, renewal.use, renewal.algorithm)
         }
         // The HSM tokens of a host that serves no payments do not have the certificate. Its import made the key active,
         // unless that had to come before the request; then a proof with the certificate shows that it is imported.

@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonAPI
 import Foundation
 import KeyTypes
 import Ledger
@@ -23,11 +24,19 @@ struct RenewalSteps: Sendable {
         let use: KeyUse
         /// nil for the algorithm of the open renewal, or of the merchant's current key.
         let algorithm: KeyAlgorithm?
+        /// The renewal to go on with; nil for the open one, or to start one.
+        var renewal: RenewalIdentifier?
         var statements = RenewalPlans.Statements()
         var isAbandoned = false
-        /// True if the person wants the next change at Apple.
-        var approves = false
+        /// The change at Apple that the person wants; nil if there is none.
+        var approved: RenewalChange?
         var approval: ApprovalIdentifier?
+
+        /// True if the person goes on with a renewal that an earlier answer has shown.
+        fileprivate var continues: Bool {
+            renewal != nil || approved != nil || approval != nil || statements.isTestPaymentMade
+                || statements.repeated != nil
+        }
     }
 
     enum Outcome: Sendable {
@@ -37,8 +46,6 @@ struct RenewalSteps: Sendable {
 
     /// The shortest time between two reads of Apple's list while it is read again and again.
     private static let readInterval = Duration.seconds(10)
-    /// The time after the end of a renewal for which a request shows it instead of starting another.
-    private static let shownTime: TimeInterval = 86_400
 
     var rotations: KeyRotations { plans.rotations }
     var administration: KeyAdministration { rotations.administration }
@@ -55,32 +62,39 @@ struct RenewalSteps: Sendable {
                 "merchantIdentifier must have 1 to 255 letters, digits, full stops and hyphens, as Apple's have.",
                 details: "merchantIdentifier")
         }
-        var (stored, isNew) = try await stored(for: request, by: caller, draft: draft)
+        let (stored, isNew) = try await stored(for: request, by: caller, draft: draft)
         let key = try stored.key
         draft.setSubject(key: key)
         plans.reads.keepContent(of: key)
+        if let approved = request.approved, approved.renewal != stored.identifier.hex {
+            throw Refusal(
+                .invalidState, "The approved change is that of another renewal of this merchant.", details: "approve")
+        }
+        try await endUnanswered(of: stored)
         if request.isAbandoned {
             try await end(stored, .abandon, .abandon(stored.identifier), by: caller, draft: draft)
             return .state(try await plan(stored, request), isNew: isNew)
         }
         var plan = try await plan(stored, request)
-        if try await find(stored, in: plan.circumstances.list) {
-            plan = try await self.plan(stored, request)
-            stored = plan.stored ?? stored
-        }
+        if try await storeListed(plan) { plan = try await self.plan(stored, request) }
         switch plan.step {
         case .read: plans.reads.request(merchant, atMostEvery: .seconds(1))
         case .find: plans.reads.request(merchant, atMostEvery: Self.readInterval)
-        case .importCertificate where stored.certificate == nil:
+        case .importCertificate where plan.stored?.certificate == nil,
+            .activate where plan.stored?.renewal.certificateId == nil:
+            // The list was read before it kept the certificate of this key.
             plans.reads.request(merchant, atMostEvery: Self.readInterval)
         case .create, .activate, .revoke:
-            guard request.approves else { break }
-            if let approval = try await begin(plan, stored, request, by: caller, draft: draft) {
-                return .pending(approval)
+            guard let approved = request.approved else { break }
+            guard approved == plan.nextChange else {
+                throw Refusal(
+                    .invalidState, "Another change at Apple is next than the one that you approved; see it first.",
+                    details: "approve")
             }
+            if let approval = try await begin(plan, request, by: caller, draft: draft) { return .pending(approval) }
             plan = try await self.plan(stored, request)
         case .finish:
-            try await finish(stored, request, by: caller, draft: draft)
+            try await finish(plan, by: caller, draft: draft)
             plan = try await self.plan(stored, request)
         default: break
         }
@@ -96,13 +110,19 @@ struct RenewalSteps: Sendable {
 
     // MARK: Start and end
 
-    /// Returns the renewal that a request is about: the open one; otherwise one that has just ended, or whose previous
-    /// certificate is to be revoked; otherwise a new one.
+    /// Returns the renewal that a request is about: the one that it names, or the open one; otherwise one that has just
+    /// ended, or whose previous certificate is to be revoked; otherwise a new one.
     private func stored(
         for request: Request, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> (StoredRenewal, isNew: Bool) {
         let all = try await refusing(ledger: await ledger.renewals(of: request.merchantIdentifier)).filter {
             $0.renewal.use == request.use && (request.algorithm == nil || $0.renewal.algorithm == request.algorithm)
+        }
+        if let wanted = request.renewal {
+            guard let named = all.first(where: { $0.identifier == wanted }) else {
+                throw Refusal(.invalidState, "This merchant has no such renewal.", details: "renewal")
+            }
+            return (named, false)
         }
         let open = all.filter { $0.renewal.state == .open }
         guard open.count < 2 else {
@@ -115,18 +135,35 @@ struct RenewalSteps: Sendable {
         guard !request.isAbandoned else {
             throw Refusal(.invalidState, "No renewal of this merchant is open, so none is abandoned.")
         }
-        if let last = all.first, last.renewal.state == .finished {
-            if request.statements.isRevocationWanted { return (last, false) }
-            let isRecent = last.endedAt.map { now.timeIntervalSince($0) < Self.shownTime } ?? false
-            let waiting = try await wantedRotations(request).contains { rotation in
-                rotation.phase == .certificate && rotation.newKey?.publicKeyHash != last.renewal.newKey
-            }
-            if isRecent && !waiting { return (last, false) }
-        }
         guard !request.statements.isRevocationWanted else {
-            throw Refusal(.invalidState, "No renewal of this merchant is finished, so no certificate is revoked.")
+            guard let finished = all.first(where: { $0.renewal.state == .finished }) else {
+                throw Refusal(.invalidState, "No renewal of this merchant is finished, so no certificate is revoked.")
+            }
+            return (finished, false)
         }
-        return (try await start(request, by: caller, draft: draft), true)
+        let rotations = try await wantedRotations(request)
+        let starts = rotations.contains { plans.shown(of: $0, among: all) == nil && RenewalPlans.newKey(of: $0) != nil }
+        if !starts, let last = rotations.compactMap({ plans.shown(of: $0, among: all) }).first { return (last, false) }
+        guard !request.continues else {
+            throw Refusal(
+                .invalidState,
+                "No renewal of this merchant is open, so there is nothing to go on with; start one without an approval, a "
+                    + "repeated attempt or a test payment.")
+        }
+        do throws(Refusal) {
+            return (try await start(request, by: caller, draft: draft), true)
+        } catch {
+            // Another person may have started one meanwhile.
+            let current = try await refusing(ledger: await ledger.renewals(of: request.merchantIdentifier))
+            guard
+                let open = current.first(where: { other in
+                    other.renewal.state == .open && other.renewal.use == request.use
+                        && (request.algorithm == nil || other.renewal.algorithm == request.algorithm)
+                        && !all.contains { $0.identifier == other.identifier }
+                })
+            else { throw error }
+            return (open, false)
+        }
     }
 
     private func start(
@@ -178,26 +215,21 @@ struct RenewalSteps: Sendable {
     }
 
     private func finish(
-        _ stored: StoredRenewal, _ request: Request, by caller: Caller, draft: AuditDraft
+        _ plan: RenewalPlans.Plan, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
+        guard let stored = plan.stored else { throw .defect }
         let renewal = stored.renewal
         let all = try await rotations.rotations(of: renewal.merchantIdentifier)
-        guard let rotation = all.first(where: { $0.use == renewal.use && $0.algorithm == renewal.algorithm }),
-            rotation.newKey?.publicKeyHash == renewal.newKey
-        else {
-            throw Refusal(
-                .invalidState,
-                "The renewed key is not the newest active key of this merchant, so no key is deactivated.",
-                details: "GET /v1/rotations/{merchant}")
-        }
+        let rotation = all.first { $0.use == renewal.use && $0.algorithm == renewal.algorithm }
         let step = AdministrativeChange.RenewalStep.finish(stored.identifier)
-        guard !rotation.oldKeys.isEmpty else {
-            return try await end(
-                stored, .finish, step, without: request.statements.excludedNodes, by: caller, draft: draft)
+        let excludedNodes = renewal.nodesExcludedFromLastChange
+        if let rotation, rotation.newKey?.publicKeyHash == renewal.newKey, rotation.oldKeys.isEmpty {
+            return try await end(stored, .finish, step, without: excludedNodes, by: caller, draft: draft)
         }
-        draft.setEvent(.renewalStep(Self.details(.finish, of: stored, without: request.statements.excludedNodes)))
+        draft.setEvent(.renewalStep(Self.details(.finish, of: stored, without: excludedNodes)))
         let record = recorder.auditRecord(of: draft, by: caller)
-        // Late payment tokens for the old key are opened until its cut-off. An identity key signs until nobody uses it.
+        // Late payment tokens for the old key are opened until its cut-off. Requests with an old
+        // identity key would fail at once, so it must not be in use.
         let cutOff =
             renewal.use == .processing
             ? Date(timeIntervalSince1970: (now.timeIntervalSince1970 + KeyRotations.standardCutOff).rounded(.down))
@@ -206,7 +238,8 @@ struct RenewalSteps: Sendable {
             renewal.merchantIdentifier,
             KeyRotations.Finish(
                 use: renewal.use, algorithm: renewal.algorithm, cutOff: cutOff, force: renewal.use == .processing,
-                reason: AuditReason("renewed"), isServedElsewhere: !plans.access().permitsDecryption),
+                reason: AuditReason("renewed"), isServedElsewhere: !plans.access().permitsDecryption,
+                newKey: renewal.newKey),
             with: (step, record), by: caller, dryRun: false, draft: draft)
     }
 
@@ -229,11 +262,10 @@ struct RenewalSteps: Sendable {
     /// Stores the certificate of the new key that Apple's list shows, if the ledger lacks it.
     ///
     /// - Returns: true if it was stored.
-    private func find(_ stored: StoredRenewal, in list: PortalList?) async throws(Refusal) -> Bool {
-        let listed = stored.renewal.certificate(in: list)
-        guard stored.renewal.state == .open, stored.certificate == nil, let listed, let content = listed.content else {
-            return false
-        }
+    private func storeListed(_ plan: RenewalPlans.Plan) async throws(Refusal) -> Bool {
+        guard let stored = plan.stored, stored.renewal.state == .open, stored.certificate == nil,
+            let listed = stored.renewal.certificate(in: plan.circumstances.list), let content = listed.content
+        else { return false }
         let draft = AuditDraft()
         draft.setSubject(merchant: stored.renewal.merchantIdentifier)
         draft.setSubject(key: try stored.key)

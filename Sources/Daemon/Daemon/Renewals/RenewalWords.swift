@@ -122,6 +122,8 @@ extension RenewalObstacle {
         switch self {
         case .keyState(let state?): "The new key is \(state.rawValue), so it gets no certificate."
         case .keyState(nil): "The ledger does not know the new key."
+        case .noRequiredNode:
+            "No node is left that must prove the new key: each is excluded, or none serves payments. Exclude fewer nodes."
         case .merchantNotListed: "The team of the API's key has no such merchant identifier at Apple."
         case .notListed(let id):
             "Apple does not list \(id.map { "certificate \($0)" } ?? "the new key's certificate"). Read the list again "

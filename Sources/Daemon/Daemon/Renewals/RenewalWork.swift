@@ -21,6 +21,8 @@ final class RenewalWork: Sendable {
     private struct State {
         /// The time until which nothing is tried for a key, after a failure.
         var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
+        /// The same for proofs only, with the number of failed proofs. Each leaves a record, so the pauses grow.
+        var failedProofs: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
         /// The time until which a key is not looked for in HSM tokens that do not show it.
         var sought: [PublicKeyHash: ContinuousClock.Instant] = [:]
         /// The digests of the certificates that this process has imported. A key may keep a newer one.
@@ -32,6 +34,7 @@ final class RenewalWork: Sendable {
     private static let interval = Duration.seconds(2)
     private static let seekingInterval = Duration.seconds(10)
     private static let pauseAfterFailure = Duration.seconds(30)
+    private static let longestPause = Duration.seconds(3600)
     /// The age from which a proof is repeated: half of the age from which it no longer counts.
     private static let proofAge = Renewal.longestProofAge / 2
 
@@ -41,14 +44,14 @@ final class RenewalWork: Sendable {
 
     func start() -> Task<Void, Never> { Task.repeating(every: Self.interval) { [self] in await run() } }
 
-    /// Does what the open renewals need of this node now.
+    /// Takes the steps of the open renewals that are this node's.
     func run() async {
         // The ledger's fault is logged elsewhere.
         guard let open = try? await administration.ledger.openRenewals() else { return }
         for stored in open {
             guard let key = stored.renewal.newKey, !isPaused(key) else { continue }
+            await seek(key)
             do throws(Refusal) {
-                try await seek(key)
                 guard let entry = administration.catalogue.index.entry(key), !entry.hsmTokens.isEmpty else { continue }
                 try await advance(stored, entry)
             } catch {
@@ -68,8 +71,9 @@ final class RenewalWork: Sendable {
         state.withLock { $0.paused[key] = .now + Self.pauseAfterFailure }
     }
 
-    /// Looks for the key in the HSM tokens that do not show it: the vendor's cloning brings it there unnoticed.
-    private func seek(_ key: PublicKeyHash) async throws(Refusal) {
+    /// Looks for the key in the HSM tokens that do not show it. The vendor's cloning gives the daemon no event. One that fails
+    /// keeps no other from the import and its proof.
+    private func seek(_ key: PublicKeyHash) async {
         let isDue = state.withLock { state in
             guard state.sought[key].map({ $0 <= .now }) ?? true else { return false }
             state.sought[key] = .now + Self.seekingInterval
@@ -78,11 +82,24 @@ final class RenewalWork: Sendable {
         guard isDue else { return }
         let shown = administration.catalogue.index.entry(key)?.hsmTokens ?? []
         for hsmToken in administration.hsmTokens where !shown.contains(hsmToken.name) && hsmToken.isServing {
-            try await administration.refresh(key, in: hsmToken)
+            do throws(Refusal) {
+                try await administration.refresh(key, in: hsmToken)
+            } catch {
+                logger.notice(
+                    "an HSM token was not searched for a renewed key",
+                    metadata: [
+                        "key": "\(key.hex.prefix(16))", "token": "\(hsmToken.name)", "reason": "\(error.message)",
+                    ])
+            }
         }
     }
 
     private func advance(_ stored: StoredRenewal, _ entry: KeyEntry) async throws(Refusal) {
+        var entry = entry
+        // First the import: wallets may use the certificate already.
+        if let certificate = stored.certificate, let imported = try await importing(certificate, entry) {
+            entry = imported
+        }
         if stored.request == nil,
             let request = try await administration.certificateRequest(
                 for: entry, by: nil, dryRun: false, draft: AuditDraft())
@@ -91,22 +108,22 @@ final class RenewalWork: Sendable {
             change.renewal = .store(request: request.der, of: stored.identifier)
             try await refusing(ledger: await administration.ledger.apply(change))
         }
-        var entry = entry
-        if let certificate = stored.certificate, let imported = try await importing(certificate, entry) {
-            entry = imported
-        }
-        guard try await needsProof(entry) else { return }
+        let key = entry.publicKeyHash
+        let mayProve = state.withLock { state in state.failedProofs[key].map { $0.until <= .now } ?? true }
+        guard mayProve, try await needsProof(entry) else { return }
         // Payments may reach each HSM token of this node, so this node's proofs count for all of them.
         let missing = administration.catalogue.index.hsmTokens(
-            without: entry.publicKeyHash, of: entry.merchantIdentifier, entry.use, entry.algorithm
-        ).sorted()
+            proving.hsmTokens, without: key, of: entry.merchantIdentifier, entry.use, entry.algorithm)
         guard missing.isEmpty else {
             throw Refusal(
                 .invalidState,
                 "The new key is not in the HSM tokens \(missing.joined(separator: ", ")) of this node; clone it.")
         }
-        guard try await proving.prove(entry, by: nil, draft: AuditDraft()).isProved else {
-            return pause(entry.publicKeyHash)
+        let isProved = try await proving.prove(entry, by: nil, draft: AuditDraft()).isProved
+        state.withLock { state in
+            let count = isProved ? 0 : min((state.failedProofs[key]?.count ?? 0) + 1, 8)
+            let pause = min(Self.pauseAfterFailure * (1 << max(count - 1, 0)), Self.longestPause)
+            state.failedProofs[key] = count == 0 ? nil : (count, .now + pause)
         }
     }
 

@@ -129,7 +129,7 @@ struct PortalRoutes: Sendable {
         _ = try EmptyRequest(parsing: request.body)
         let signer = try requiredSigner()
         asked.restart()
-        let write = await writes.next()
+        let write = writes.next()
         guard let work = write ?? reads.next() else { return try .json(PortalWorkAnswer(work: nil)) }
         let token: String
         do {

@@ -42,7 +42,13 @@ struct RenewalRoutes: Sendable {
             wanted.statements.repeated = (change, repeated.number)
         }
         wanted.isAbandoned = body.abandon
-        wanted.approves = body.approve
+        wanted.approved = body.approve
+        if let renewal = body.renewal {
+            guard let identifier = RenewalIdentifier(hex: renewal) else {
+                throw Refusal(.malformedRequest, "renewal must be 16 hex characters.", details: "renewal")
+            }
+            wanted.renewal = identifier
+        }
         if let approval = body.approval {
             guard let identifier = ApprovalIdentifier(hex: approval) else {
                 throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
@@ -103,6 +109,7 @@ extension RenewalPlanStatus {
         state = stored.renewal.state.rawValue
         certificateId = stored.renewal.certificateId
         previousCertificateId = stored.renewal.previousCertificateId
+        nextChange = plan.nextChange
         attempts = zip(stored.renewal.attempts, stored.attempts).map { attempt, details in
             Attempt(
                 change: attempt.change.rawValue, number: attempt.number, attempt: details.identifier.hex,

@@ -31,7 +31,13 @@ struct JWTSigner: Sendable {
                     access: work.access,
                     request: AuditText((work.scope ?? .versioned).text(for: work.request)),
                     keyId: AuditText(renewal.keyId))))
-        if case .write(let write) = work.purpose { try write.check(in: signatures.keys) }
+        if case .write(let write) = work.purpose {
+            try write.check(in: signatures.keys)
+            // The index may not know yet that another node has suspended the key.
+            let known = try await refusing(
+                ledger: await signatures.commit.recorder.ledger.keyRecord(write.publicKeyHash))
+            try write.check(known)
+        }
         guard let key = serviceKey() else {
             throw Refusal(
                 .keyNotActive, "No service key is active under the configured key id; import it first.",

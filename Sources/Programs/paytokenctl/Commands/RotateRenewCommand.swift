@@ -11,15 +11,15 @@ struct RotateRenewCommand: AsyncParsableCommand {
         commandName: "renew",
         abstract: "Renews a merchant's certificate through Apple's API.",
         discussion: """
-            Starts the renewal, or goes on where it stands: it makes the new key if this host serves payments, waits until \
+            Starts the renewal, or continues an open one: it makes the new key if this host serves payments, waits until \
             every node has proved it, has Apple issue the certificate, waits until it is imported and proved with, \
             activates it, and after a test payment deactivates the old key. It needs the role admin, on the host with the \
             key of Apple's API. With approvals.people: 2, another person approves each change at Apple: the command ends \
             with 75 and names the approval; go on with --approval.
 
             It asks before the certificate is requested (unless --yes), and always before it is activated or revoked: Apple \
-            offers no way back. After Apple's answer was lost it only reads; after half an hour a person decides by the \
-            portal if --repeat-attempt repeats the request. The old key keeps opening payment tokens for seven days after \
+            offers no way back. After Apple's answer was lost it only reads; after half an hour a person looks into \
+            the portal and decides if --repeat-attempt repeats the request. The old key keeps opening payment tokens for seven days after \
             the end.
 
               paytokenctl rotate renew merchant.com.example
@@ -91,8 +91,16 @@ struct RotateRenewCommand: AsyncParsableCommand {
         }
         var (step, waited, progress) = ("", ContinuousClock.now, ProgressLine())
         var approval = approval
+        var request = request
+        var begun: Set<String> = []
         while true {
-            let (state, bytes) = try await post(approves: false, approval: nil)
+            let (state, bytes) = try await post(request)
+            if request.renewal == nil {
+                request.renewal = state.renewal
+                // The statement is about the payments that the step asks for, and not about later ones.
+                request.testPaymentMade = testPaymentMade && state.step == "make_test_payment"
+                if request.testPaymentMade { continue }
+            }
             if state.step != step {
                 progress.clear()
                 (step, waited) = (state.step, .now)
@@ -104,11 +112,22 @@ struct RotateRenewCommand: AsyncParsableCommand {
             case "stop":
                 try format.show(bytes, RotatePlanCommand.text(state))
                 throw CommandFailure(.no, state.next)
-            case "create", "activate", "revoke":
+            case _ where state.nextChange != nil:
+                guard begun.insert(state.step).inserted else {
+                    try format.show(bytes, RotatePlanCommand.text(state))
+                    throw CommandFailure(
+                        .tryAgainLater, "The request was not sent to Apple.", more: ["Go on later: \(command)"])
+                }
                 try ask(state, bytes, hasApproval: approval != nil)
-                let (after, _) = try await post(approves: true, approval: approval)
+                var approving = request
+                (approving.approve, approving.approval) = (state.nextChange, approval)
+                let (after, _) = try await post(approving)
                 // Nothing begins if Apple's list has grown too old meanwhile.
-                if after.attempts?.count != state.attempts?.count { approval = nil }
+                if after.attempts?.count == state.attempts?.count {
+                    begun.remove(state.step)
+                } else {
+                    approval = nil
+                }
             case "watch", "make_test_payment", "decide_repeat":
                 try format.show(bytes, RotatePlanCommand.text(state))
                 throw CommandFailure(.tryAgainLater, state.next, more: [advice(state)])
@@ -123,17 +142,17 @@ struct RotateRenewCommand: AsyncParsableCommand {
         }
     }
 
-    private func post(
-        approves: Bool, approval: String?
-    ) async throws -> (answer: RenewalPlanStatus, bytes: [UInt8]) {
+    private var request: RenewalRequest {
+        RenewalRequest(
+            merchantIdentifier: merchant, use: use.name, algorithm: type?.name,
+            excludeNodes: excludeNode.isEmpty ? nil : excludeNode, repeatAttempt: repeatAttempt?.attempt,
+            revokeOld: revokeOld, abandon: abandon)
+    }
+
+    private func post(_ request: RenewalRequest) async throws -> (answer: RenewalPlanStatus, bytes: [UInt8]) {
         try await socket.connection.post(
-            "/v1/renewals",
-            RenewalRequest(
-                merchantIdentifier: merchant, use: use.name, algorithm: type?.name,
-                excludeNodes: excludeNode.isEmpty ? nil : excludeNode, repeatAttempt: repeatAttempt?.attempt,
-                testPaymentMade: testPaymentMade, revokeOld: revokeOld, abandon: abandon, approve: approves,
-                approval: approval),
-            for: RenewalPlanStatus.self, whenPending: { "Then go on: \(command) --approval \($0.approval)" })
+            "/v1/renewals", request, for: RenewalPlanStatus.self,
+            whenPending: { "Then go on: \(command) --approval \($0.approval)" })
     }
 
     /// The command to go on with. A repeated attempt stays in it: the approval of an attempt covers its number.
@@ -157,10 +176,25 @@ struct RotateRenewCommand: AsyncParsableCommand {
             throw CommandFailure(
                 .tryAgainLater, state.next, more: ["Go on in a terminal, which asks first: \(command)"])
         }
-        try Descriptor.write(Array("\(state.step) now? Type yes: ".utf8), to: STDERR_FILENO)
+        try Descriptor.write(Array("\(question(state)) now? Type yes: ".utf8), to: STDERR_FILENO)
         guard readLine() == "yes" else {
             throw CommandFailure(.tryAgainLater, "Nothing was changed.", more: ["Go on later: \(command)"])
         }
+    }
+
+    /// The change at Apple with all that a person approves.
+    private func question(_ state: RenewalPlanStatus) -> String {
+        let certificate = state.nextChange?.certificateId ?? ""
+        let change =
+            switch state.step {
+            case "create": "Request a new certificate of \(merchant)"
+            case "activate": "Activate certificate \(certificate) of \(merchant)"
+            default: "Revoke certificate \(certificate) of \(merchant)"
+            }
+        let remarks =
+            (state.nextChange?.usedAtOnce == true ? ["wallets may use it at once"] : [])
+            + (excludeNode.isEmpty ? [] : ["without \(excludeNode.joined(separator: ", "))"])
+        return remarks.isEmpty ? change : "\(change) (\(remarks.joined(separator: "; ")))"
     }
 
     private func advice(_ state: RenewalPlanStatus) -> String {

@@ -1,6 +1,7 @@
 public import Foundation
 
-/// One item of `GET /v1/renewals/{merchant}`, and the answer of `POST /v1/renewals`: the state of the renewal of one of the merchant's certificates.
+/// One item of `GET /v1/renewals/{merchant}`, and the answer of `POST /v1/renewals`: the state of the renewal of one of the
+/// merchant's certificates.
 public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     /// A node whose HSM tokens must have proved the new key.
     public struct Node: Codable, Sendable, Equatable {
@@ -71,6 +72,8 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     public var certificateId: String?
     /// Apple's id of the certificate that wallets used when the new one was requested; absent if there was none.
     public var previousCertificateId: String?
+    /// The change at Apple that is next; absent if the next step is none.
+    public var nextChange: RenewalChange?
     /// The attempts at changes at Apple, in their order.
     public var attempts: [Attempt]?
 

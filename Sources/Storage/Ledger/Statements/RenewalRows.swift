@@ -1,23 +1,23 @@
-import AuditChain
+package import AuditChain
 package import DatabaseKit
-import Foundation
+package import Foundation
 import KeyTypes
 import MerchantKeys
 import PaymentToken
 
 /// A renewal's row, with those of its attempts.
 package enum RenewalRow {
-    static let columns = """
+    package static let columns = """
         identifier, merchant_identifier, key_use, algorithm, public_key_hash, state, certificate_id,
         previous_certificate_id, request, certificate, requester_uid, requester_name, started_at, node
         """
-    static let places = (1...14).map { "$\($0)" }.joined(separator: ", ")
-    static let attemptColumns = """
+    package static let places = (1...14).map { "$\($0)" }.joined(separator: ", ")
+    package static let attemptColumns = """
         identifier, renewal, change, number, target, approval, excluded_nodes, intended_at, outcome, node
         """
-    static let attemptPlaces = (1...10).map { "$\($0)" }.joined(separator: ", ")
+    package static let attemptPlaces = (1...10).map { "$\($0)" }.joined(separator: ", ")
 
-    static func values(_ stored: StoredRenewal, _ node: AuditNode) -> [StoredValue] {
+    package static func values(_ stored: StoredRenewal, _ node: AuditNode) -> [StoredValue] {
         let renewal = stored.renewal
         return [
             .bytes(stored.identifier.bytes), .text(renewal.merchantIdentifier), .text(renewal.use.name),
@@ -28,7 +28,7 @@ package enum RenewalRow {
         ]
     }
 
-    static func values(
+    package static func values(
         _ attempt: RenewalAttempt, of renewal: RenewalIdentifier, at now: Date, _ node: AuditNode
     ) -> [StoredValue] {
         [
@@ -49,7 +49,7 @@ package enum RenewalRow {
     }
 
     /// Returns the renewals for which a condition holds, the newest first.
-    static func all(
+    package static func all(
         _ condition: String, _ values: [StoredValue], _ queries: any StoredQueries
     ) throws -> [StoredRenewal] {
         try queries.run(
@@ -74,13 +74,16 @@ package enum RenewalRow {
                 let outcome = Renewal.Attempt.Outcome(rawValue: try row.text(7))
             else { throw unknownValue }
             let number = Int(try row.integer(2))
+            let excludedNodes = Set(try row.text(5).split(separator: ",").map(String.init))
             attempts.append(
-                Renewal.Attempt(change: change, number: number, intendedAt: try row.date(6), outcome: outcome))
+                Renewal.Attempt(
+                    change: change, number: number, intendedAt: try row.date(6), outcome: outcome,
+                    excludedNodes: excludedNodes))
             stored.append(
                 RenewalAttempt(
                     identifier: attempt, change: change, number: number, target: try row.textIfAny(3) ?? "",
                     approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
-                    excludedNodes: Set(try row.text(5).split(separator: ",").map(String.init))))
+                    excludedNodes: excludedNodes))
             stored[stored.count - 1].code = try row.textIfAny(8)
             stored[stored.count - 1].answeredAt = try row.dateIfAny(9)
         }

@@ -9,8 +9,8 @@ import SQLiteLedger
 
 // The transaction by which the database accepts a node, and the transactions before and after it.
 extension MoveDestination {
-    /// Copies everything except records and claims, which have already been copied: keys, approvals, audit keys, times,
-    /// and the node itself. No node releases during this transaction, which is short because these rows are few.
+    /// Copies everything except records and claims, which have already been copied: keys, approvals, ended renewals, audit
+    /// keys, times, and the node itself. No node releases during this transaction, which is short because these rows are few.
     ///
     /// - Parameters:
     ///   - head: the end of the file's chain.
@@ -35,6 +35,7 @@ extension MoveDestination {
                 PostgreSQLStatement(KeyRecordRow.put, shared: KeyRecordRow.values($0) + [.text(node.name)])
             })
         try exchange(try file.approvals().map(Self.put))
+        try exchange(try file.renewals().flatMap { Self.put($0, of: node) })
         try exchange(try file.auditKeys().map { try Self.put(auditKey: $0, of: node) })
         try exchange(try file.archives().map { Self.put($0.archive, recordedAs: $0.recorded, of: node) })
         try put(file.times(), head, version, of: node)
@@ -82,6 +83,32 @@ extension MoveDestination {
             INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))
             ON CONFLICT (identifier) DO NOTHING
             """, shared: ApprovalRow.values(approval, node))
+    }
+
+    /// Copies a renewal with its attempts. An attempt is stored without its answer first, as by the daemon.
+    private static func put(_ stored: StoredRenewal, of node: AuditNode) -> [PostgreSQLStatement] {
+        var statements = [
+            PostgreSQLStatement(
+                "INSERT INTO renewal (\(RenewalRow.columns)) VALUES (\(RenewalRow.places))",
+                shared: RenewalRow.values(stored, node)),
+            PostgreSQLStatement(
+                "UPDATE renewal SET ended_at = $2 WHERE identifier = $1",
+                shared: [.bytes(stored.identifier.bytes), .time(stored.endedAt)]),
+        ]
+        for (attempt, details) in zip(stored.renewal.attempts, stored.attempts) {
+            statements.append(
+                PostgreSQLStatement(
+                    "INSERT INTO renewal_attempt (\(RenewalRow.attemptColumns)) VALUES (\(RenewalRow.attemptPlaces))",
+                    shared: RenewalRow.values(details, of: stored.identifier, at: attempt.intendedAt, node)))
+            statements.append(
+                PostgreSQLStatement(
+                    "UPDATE renewal_attempt SET outcome = $2, code = $3, answered_at = $4 WHERE identifier = $1",
+                    shared: [
+                        .bytes(details.identifier.bytes), .text(attempt.outcome.rawValue), .text(details.code),
+                        .time(details.answeredAt),
+                    ]))
+        }
+        return statements
     }
 
     private static func put(

@@ -66,7 +66,7 @@ final class MovedFile {
         guard version == SQLiteTables.version else {
             throw LedgerMoveError.olderFile(path: path, found: version, known: SQLiteTables.version)
         }
-        // A finished renewal stays in the record, and needs no row.
+        // The nodes of an open renewal would change while it waits for them.
         let open = try db.run("SELECT merchant_identifier FROM renewal WHERE state = 'open' LIMIT 1", []).first
         if let open { throw LedgerMoveError.openRenewal(path: path, merchant: try open.text(0)) }
         return (node, nil)
@@ -112,6 +112,9 @@ final class MovedFile {
     func keys() throws -> [KeyRecord] { try read(KeyRecordRow.all) }
 
     func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
+
+    /// The renewals, which have ended. Their attempts say if a key may have another certificate at Apple.
+    func renewals() throws -> [StoredRenewal] { try read { db in try RenewalRow.all("state <> 'open'", [], db) } }
 
     /// Returns the ordinals, identifiers, public keys, planning times and HSM tokens of the audit keys.
     func auditKeys() throws -> [any StoredRow] {

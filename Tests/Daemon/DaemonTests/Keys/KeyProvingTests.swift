@@ -31,10 +31,12 @@ import WorkerSupervision
 
         /// One key, which the first two of three HSM tokens show, in a ledger with this state.
         ///
-        /// - Parameter recorded: the merchant in the ledger; nil for the certificate's.
+        /// - Parameters:
+        ///   - recorded: the merchant in the ledger; nil for the certificate's.
+        ///   - replaced: an active key of the same merchant in the third HSM token; nil for none.
         init(
             _ merchant: ForgedMerchant? = nil, state: KeyState = .active, use: KeyUse = .processing,
-            isCertified: Bool = true, isAdopted: Bool = true, recorded: String? = nil
+            isCertified: Bool = true, isAdopted: Bool = true, recorded: String? = nil, replaced: ForgedMerchant? = nil
         ) async throws {
             let merchant = try merchant ?? SharedForge.ecMerchant
             directory = try FreshDirectory()
@@ -56,9 +58,21 @@ import WorkerSupervision
             // The index has an active key, whatever the ledger says.
             var indexed = keyRecord
             indexed.state = .active
+            var old: [(key: KeyDescription, record: KeyRecord)] = []
+            if let replaced {
+                let information = replaced.key.subjectPublicKeyInfo
+                let hash = PublicKeyHash.of(subjectPublicKeyInfo: information)
+                let record = KeyRecord(
+                    publicKeyHash: hash, merchantIdentifier: name, algorithm: algorithm, use: use, state: .active,
+                    createdAt: Date(), origin: .generated)
+                let key = KeyDescription(
+                    identifier: hash.bytes, label: name, algorithm: algorithm, use: use,
+                    subjectPublicKeyInfo: information, certificates: [], isProtected: true, inconsistency: nil)
+                old = [(key, record)]
+            }
             index.rebuild(
-                hsmTokens: [("primary", [description]), ("second", [description]), ("third", [])],
-                keyRecords: isAdopted ? [indexed] : [])
+                hsmTokens: [("primary", [description]), ("second", [description]), ("third", old.map(\.key))],
+                keyRecords: (isAdopted ? [indexed] : []) + old.map(\.record))
             hsm.keys.change { keys in for name in KeyProvingTests.names { keys[name] = merchant.key } }
             proving = KeyProving(
                 keys: index, hsm: hsm, gate: record.gate, recorder: record.recorder, hsmTokens: KeyProvingTests.names)
@@ -100,6 +114,23 @@ import WorkerSupervision
         }
         // No two HSM tokens get the same message, so that none can answer for the other.
         #expect(Set(setup.hsm.ciphertexts.current).count == 2)
+    }
+
+    @Test("records a refusal for an HSM token that has the merchant's active key, and not the one that replaces it")
+    func withoutKey() async throws {
+        let setup = try await Setup(
+            replaced: ForgedMerchant(
+                authority: SharedForge.authority, type: .p256,
+                profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example")))
+        let outcome = try await setup.prove()
+        #expect(!outcome.isProved && outcome.withoutKey == ["third"])
+        #expect(outcome.results.map(\.hsmToken) == ["primary", "second", "third"])
+        #expect(outcome.results.map { $0.failure?.code } == [nil, nil, .hsmUnavailable])
+        #expect(Set(setup.hsm.asked.current) == [["primary"], ["second"]])
+        #expect(try await setup.proofs.map(\.outcome) == ["ok", "ok", "hsm_unavailable"])
+        // The record is the newest proof of that HSM token, so the node does not count as proved.
+        let proofs = try await setup.record.ledger.proofs(of: setup.key, since: .distantPast)
+        #expect(proofs.filter { !$0.succeeded }.map(\.hsmToken) == ["third"])
     }
 
     @Test("proves a key that has no certificate yet, and records no certificate")

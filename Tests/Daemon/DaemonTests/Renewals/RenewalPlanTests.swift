@@ -56,6 +56,7 @@ import Testing
         for (obstacle, word) in [
             (RenewalObstacle.keyState(.suspended), "suspended"), (.merchantNotListed, "no such merchant identifier"),
             (.notListed(id: nil), "Read the list again"), (.activationUnknown(id: "C7"), "C7"),
+            (.noRequiredNode, "No node is left"),
         ] {
             let stopped = status(.stop(obstacle))
             #expect(stopped.step == "stop" && stopped.steps.isEmpty && stopped.next.contains(word))
@@ -64,10 +65,10 @@ import Testing
 
     @Test("says that wallets may use a new certificate at once, unless exactly one is in use")
     func certificates() {
-        let safe = status(.create(number: 1, previous: "C1", keyBecomesActive: false)).next
+        let safe = status(.create(number: 1, previous: "C1", isUsedAtOnce: false)).next
         #expect(safe.contains("certificate C1") && !safe.contains("at once"))
         for previous in [nil, "C1"] {
-            #expect(status(.create(number: 1, previous: previous, keyBecomesActive: true)).next.contains("at once"))
+            #expect(status(.create(number: 1, previous: previous, isUsedAtOnce: true)).next.contains("at once"))
         }
     }
 

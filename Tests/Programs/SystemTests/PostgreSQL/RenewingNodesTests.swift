@@ -53,6 +53,12 @@ import TokenForge
         // A person may go on without the node, by its name.
         try await portal.reach("create", of: merchant, #","excludeNodes":["node-2"]"#)
         #expect(try await portal.approve(merchant)["step"]?.stringValue == "prove" && portal.writes == [])
+        // But not without all, and it names no node whose proof is not needed.
+        try await portal.reach("stop", of: merchant, #","excludeNodes":["node-1","node-2"]"#)
+        for other in ["portal", "node-3"] {
+            let answer = try await portal.post(merchant, #","excludeNodes":["\#(other)"]"#)
+            #expect(answer.status == 400 && answer.text.contains(other), "\(answer)")
+        }
 
         try await second.start()
         try await portal.reach("create", of: merchant)
@@ -67,6 +73,9 @@ import TokenForge
         #expect(try await first.decrypt(SharedForge.paymentToken(for: new)).status == 200)
         let stated = try await portal.renew(merchant, ["--test-payment-made"])
         #expect(stated.status == 75, "node-2 has opened no payment token: \(stated)")
+        // The activation was approved with all nodes, so none is left out of its end.
+        let excluding = try await portal.renew(merchant, ["--exclude-node", "node-2", "--test-payment-made"])
+        #expect(excluding.status == 75 && excluding.output.contains(#""step":"watch""#), "\(excluding)")
         #expect(try await portal.keyState(merchant.hex) == "active")
         #expect(try await second.decrypt(SharedForge.paymentToken(for: new)).status == 200)
         let done = try await portal.renew(merchant, ["--test-payment-made"])

@@ -60,7 +60,7 @@ struct MoveRulesTests {
         #expect(try await fixture.move().carryOut().status == .moved)
     }
 
-    @Test("moves no file with an open renewal, and one whose renewal has ended")
+    @Test("moves no file with an open renewal, and moves ended ones with their attempts")
     func openRenewal() async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile(
@@ -73,8 +73,23 @@ struct MoveRulesTests {
         let refusal = LedgerMoveError.openRenewal(path: fixture.path, merchant: "merchant.com.example")
         await #expect(throws: refusal) { _ = try await fixture.move().preview() }
         await #expect(throws: refusal) { _ = try await fixture.move().carryOut() }
-        try fixture.changeFile("UPDATE renewal SET state = 'finished'")
+        // Its attempt may have led to a certificate, so a later renewal of the key asks a person.
+        try fixture.changeFile(
+            """
+            UPDATE renewal SET state = 'abandoned', ended_at = 2000, request = x'0A', previous_certificate_id = 'OLD';
+            INSERT INTO renewal_attempt (identifier, renewal, change, number, target, excluded_nodes, intended_at,
+                answered_at, outcome, code, node)
+            VALUES (x'0A0B0C0D0E0F0001', x'0102030405060708', 'create', 1, 'IDS0FT1234', 'b,c', 1000, 1500, 'unknown',
+                'lost', 'node-1')
+            """)
+        let before = try await fixture.openFile()
+        let renewals = try await before.renewals(of: "merchant.com.example")
+        await before.close()
+        try #require(renewals.count == 1 && renewals[0].renewal.hasPossibleCreation)
         #expect(try await fixture.move().carryOut().status == .moved)
+        let after = try await fixture.openDatabase()
+        #expect(try await after.renewals(of: "merchant.com.example") == renewals)
+        await after.close()
     }
 
     @Test("releases on neither side with a key that the stricter side forbids, and notifies other nodes")

@@ -28,10 +28,11 @@ struct RenewalTests {
     }
 
     private func attempt(
-        _ change: Renewal.Change = .create, number: Int = 1, approval: ApprovalIdentifier? = nil
+        _ change: Renewal.Change = .create, number: Int = 1, target: String = "IDS0FT1234",
+        approval: ApprovalIdentifier? = nil
     ) -> RenewalAttempt {
         RenewalAttempt(
-            identifier: .random(), change: change, number: number, target: "IDS0FT1234", approval: approval,
+            identifier: .random(), change: change, number: number, target: target, approval: approval,
             excludedNodes: ["host-b", "host-c"])
     }
 
@@ -75,7 +76,11 @@ struct RenewalTests {
         var found = try await only(ledger)
         #expect(found.attempts == [attempt] && found.renewal.previousCertificateId == "OLD")
         #expect(
-            found.renewal.attempts == [.init(change: .create, number: 1, intendedAt: later, outcome: .intended)])
+            found.renewal.attempts == [
+                .init(
+                    change: .create, number: 1, intendedAt: later, outcome: .intended,
+                    excludedNodes: ["host-b", "host-c"])
+            ])
         try await ledger.apply(
             Self.change(
                 .answer(
@@ -90,11 +95,12 @@ struct RenewalTests {
         #expect(try await ledger.openRenewals().isEmpty)
         // A revocation after the end does not change its time.
         try await ledger.apply(
-            Self.change(.begin(self.attempt(.revoke), of: stored.identifier, previous: nil), at: later + 3))
+            Self.change(
+                .begin(self.attempt(.revoke, target: "OLD"), of: stored.identifier, previous: nil), at: later + 3))
         #expect(try await only(ledger).endedAt == later + 2)
     }
 
-    @Test("has one open renewal of a merchant's use and algorithm, whoever starts one at the same time")
+    @Test("has one open renewal of a merchant's use and algorithm, of several that start at the same time")
     func oneOpen() async throws {
         let fixture = try await LedgerFixture()
         defer { withExtendedLifetime(fixture) {} }
@@ -126,7 +132,7 @@ struct RenewalTests {
         #expect(try await ledger.openRenewals().count == 3)
     }
 
-    @Test("begins one attempt, whoever begins one at the same time")
+    @Test("begins one attempt of several that begin at the same time")
     func oneAttempt() async throws {
         let (fixture, stored) = try await started()
         defer { withExtendedLifetime(fixture) {} }
@@ -200,15 +206,24 @@ struct RenewalTests {
         let ledger = fixture.ledger
         let attempt = attempt()
         try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
-        for (outcome, code, expected) in [
+        let answers = [
             (Renewal.Attempt.Outcome.unknown, "lost", Renewal.Attempt.Outcome.unknown), (.refused, "409", .refused),
-            (.accepted, "late", .refused),
-        ] {
-            try await ledger.apply(
-                Self.change(.answer(attempt.identifier, of: stored.identifier, outcome, code: code, certificate: nil)))
+            (.refused, "again", .refused), (.accepted, "late", .refused),
+        ]
+        for (outcome, code, expected) in answers {
+            let answer = Self.change(
+                .answer(attempt.identifier, of: stored.identifier, outcome, code: code, certificate: nil))
+            let end = try await ledger.head()
+            if code == "lost" || code == "409" {
+                try await ledger.apply(answer)
+            } else {
+                // Neither the row nor the record gets another outcome.
+                await #expect(throws: LedgerFailure.renewal(.answered(expected))) { try await ledger.apply(answer) }
+                #expect(try await ledger.head() == end)
+            }
             let found = try await only(ledger)
             #expect(found.renewal.attempts.map(\.outcome) == [expected])
-            #expect(found.attempts[0].code == (expected == outcome ? code : "409"))
+            #expect(found.attempts[0].code == (expected == .unknown ? "lost" : "409"))
         }
         await #expect(throws: LedgerFailure.renewal(.unknown)) {
             try await ledger.apply(
@@ -238,15 +253,12 @@ struct RenewalTests {
         let attempt = attempt()
         try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
         try await ledger.apply(Self.change(.found(id: "C1", certificate: [1], of: stored.identifier)))
-        for (id, der) in [("C2", [UInt8(2)]), ("C1", [3])] {
-            try await ledger.apply(
-                Self.change(
-                    .answer(
-                        attempt.identifier, of: stored.identifier, .accepted, code: nil, certificate: (id, der))))
-            let found = try await only(ledger)
-            #expect(found.renewal.certificateId == "C1" && found.certificate == [1])
-            #expect(found.renewal.attempts.map(\.outcome) == [.accepted])
-        }
+        try await ledger.apply(
+            Self.change(
+                .answer(attempt.identifier, of: stored.identifier, .accepted, code: nil, certificate: ("C2", [2]))))
+        let found = try await only(ledger)
+        #expect(found.renewal.certificateId == "C1" && found.certificate == [1])
+        #expect(found.renewal.attempts.map(\.outcome) == [.accepted])
     }
 
     @Test("gives up no renewal with an attempt whose effect may still appear")
@@ -262,6 +274,46 @@ struct RenewalTests {
         #expect(try await only(ledger).renewal.state == .open)
         try await ledger.apply(Self.change(.abandon(stored.identifier), at: end))
         #expect(try await only(ledger).renewal.state == .abandoned)
+    }
+
+    @Test("requests no certificate for a key that an abandoned renewal may have certified, unless a person repeats it")
+    func earlierCreation() async throws {
+        let (fixture, first) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
+        let ledger = fixture.ledger
+        try await ledger.apply(Self.change(.begin(attempt(), of: first.identifier, previous: nil)))
+        let later = LedgerFixture.noon + 3600
+        try await ledger.apply(Self.change(.abandon(first.identifier), at: later))
+        let second = renewal()
+        try await ledger.apply(Self.change(.start(second), at: later))
+        await #expect(throws: LedgerFailure.renewal(.earlierCreation)) {
+            try await ledger.apply(Self.change(.begin(attempt(), of: second.identifier, previous: nil), at: later))
+        }
+        let repeated = attempt()
+        try await ledger.apply(
+            Self.change(
+                .begin(repeated, of: second.identifier, previous: nil, repeatsEarlier: true), at: later))
+        // The decision holds for this renewal's further attempts.
+        try await ledger.apply(
+            Self.change(
+                .answer(repeated.identifier, of: second.identifier, .refused, code: nil, certificate: nil), at: later))
+        try await ledger.apply(
+            Self.change(.begin(attempt(number: 2), of: second.identifier, previous: nil), at: later))
+    }
+
+    @Test("lets no program change an answered attempt")
+    func keptAttempt() async throws {
+        let (fixture, stored) = try await started()
+        defer { withExtendedLifetime(fixture) {} }
+        let ledger = fixture.ledger
+        let attempt = attempt()
+        try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
+        try await ledger.apply(
+            Self.change(.answer(attempt.identifier, of: stored.identifier, .refused, code: nil, certificate: nil)))
+        await #expect(throws: (any Error).self) {
+            try await fixture.change("UPDATE renewal_attempt SET outcome = 'unknown'")
+        }
+        #expect(try await only(ledger).renewal.attempts.map(\.outcome) == [.refused])
     }
 
     @Test("stores no attempt for a key whose state has changed meanwhile")

@@ -1,0 +1,151 @@
+import Foundation
+import KeyTypes
+import PaymentToken
+import Testing
+
+@testable import MerchantKeys
+
+// The rules for attempts, and for nodes that a person excludes.
+extension RenewalRulesTests {
+    @Test("lets one of two operators begin an attempt, and none while its outcome may still appear")
+    func begin() throws {
+        var renewal = renewal()
+        try renewal.begin(.create, number: 1, previous: "OLD", at: Self.now)
+        #expect(renewal.previousCertificateId == "OLD")
+        #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
+            try renewal.begin(.create, number: 1, at: Self.now)
+        }
+        // No other change either, since it is not known yet which certificate wallets use.
+        #expect(throws: RenewalConflict.unanswered(.create, number: 1)) {
+            try renewal.begin(.activate, number: 1, at: Self.now)
+        }
+        #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
+            try renewal.abandon(at: Self.now)
+        }
+        try renewal.answer(.create, number: 1, .unknown)
+        #expect(throws: RenewalConflict.answered(.unknown)) { try renewal.answer(.create, number: 1, .unknown) }
+        #expect(throws: RenewalConflict.unknown) { try renewal.answer(.create, number: 2, .unknown) }
+        #expect(throws: RenewalConflict.otherNumber(2)) {
+            try renewal.begin(.create, number: 1, at: Self.now.addingTimeInterval(3600))
+        }
+        #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
+            try renewal.begin(.create, number: 2, at: Self.now.addingTimeInterval(Renewal.doubtTime - 1))
+        }
+        // The answer arrives although the attempt counted as unknown.
+        try renewal.answer(.create, number: 1, .accepted, certificateId: "NEW")
+        #expect(renewal.certificateId == "NEW")
+        #expect(throws: RenewalConflict.answered(.accepted)) { try renewal.answer(.create, number: 1, .refused) }
+        // The list may lack the certificate, so that a new renewal of the key would request a second one.
+        #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
+            try renewal.abandon(at: Self.now.addingTimeInterval(Renewal.doubtTime - 1))
+        }
+        #expect(throws: RenewalConflict.alreadyAccepted) {
+            try renewal.begin(.create, number: 2, at: Self.now.addingTimeInterval(3600))
+        }
+        #expect(throws: RenewalConflict.notOpen(.open)) {
+            try renewal.begin(.revoke, number: 1, at: Self.now.addingTimeInterval(3600))
+        }
+        let later = Self.now.addingTimeInterval(3600)
+        for certificate in [nil, "OLD"] {
+            #expect(throws: RenewalConflict.otherCertificate) {
+                try renewal.begin(.activate, number: 1, certificate: certificate, at: later)
+            }
+        }
+        try renewal.finish()
+        for certificate in [nil, "NEW"] {
+            #expect(throws: RenewalConflict.otherCertificate) {
+                try renewal.begin(.revoke, number: 1, certificate: certificate, at: later)
+            }
+        }
+        try renewal.begin(.revoke, number: 1, certificate: "OLD", at: later)
+        #expect(throws: RenewalConflict.notOpen(.finished)) {
+            try renewal.begin(.activate, number: 1, at: Self.now.addingTimeInterval(3600))
+        }
+    }
+
+    @Test("requests no second certificate if another call has found one since")
+    func foundMeanwhile() throws {
+        var renewal = renewal([attempt(.create, .unknown, minutesAgo: 31)])
+        renewal.found(certificateId: "NEW")
+        #expect(throws: RenewalConflict.otherCertificate) { try renewal.begin(.create, number: 2, at: Self.now) }
+        try renewal.begin(.activate, number: 1, certificate: "NEW", excludedNodes: ["c"], at: Self.now)
+        #expect(renewal.attempts.last?.excludedNodes == ["c"])
+    }
+
+    @Test("stops if no node is left that must prove the key, and needs no exclusion of the call after the activation")
+    func noNode() {
+        for excluded in [["a", "b"], ["a", "b", "c"]] {
+            var here = circumstances([oldInUse])
+            here.excludedNodes = Set(excluded)
+            #expect(renewal().next(here) == .stop(.noRequiredNode))
+        }
+        var here = circumstances([oldInUse])
+        here.requiredNodes = []
+        #expect(renewal().next(here) == .stop(.noRequiredNode))
+        // A call after the activation excludes no node from the payments: the one that was approved counts.
+        let approved = Renewal.Attempt(
+            change: .activate, number: 1, intendedAt: Self.now.addingTimeInterval(-60), outcome: .accepted,
+            excludedNodes: ["b"])
+        here = circumstances([entry(certificates.new, "NEW", isActivated: true)], keyState: .active)
+        here.hasCertificate = true
+        here.isTestPaymentMade = true
+        here.excludedNodes = ["a"]
+        #expect(renewal([approved], certificateId: "NEW").next(here) == .watch(nodes: ["a"], isAlarming: false))
+        here.nodesWithPayments = ["a"]
+        #expect(renewal([approved], certificateId: "NEW").next(here) == .finish)
+        let everywhere = attempt(.activate, .accepted, minutesAgo: 1)
+        for attempts in [[], [everywhere], [approved, everywhere]] {
+            here.excludedNodes = ["b"]
+            let step = renewal(attempts, certificateId: "NEW").next(here)
+            #expect(step == .watch(nodes: ["b"], isAlarming: false))
+        }
+        // The last change for an identity key is the creation.
+        var identity = renewal(
+            [.init(change: .create, number: 1, intendedAt: Self.now, outcome: .accepted)], certificateId: "NEW",
+            use: .identity)
+        here.proofs = [proof("a", withCertificate: true)]
+        #expect(identity.next(here) == .prove(nodes: ["b"], withCertificate: false))
+        identity = renewal(
+            [.init(change: .create, number: 1, intendedAt: Self.now, outcome: .accepted, excludedNodes: ["b"])],
+            certificateId: "NEW", use: .identity)
+        here.excludedNodes = []
+        #expect(identity.next(here) == .finish)
+    }
+
+    @Test("asks a person after three attempts of which nothing was sent")
+    func notSent() {
+        let here = circumstances([oldInUse])
+        func unsent(_ count: Int) -> Renewal {
+            renewal((1...count).map { attempt(.create, .notSent, minutesAgo: 9, number: $0) })
+        }
+        #expect(unsent(2).next(here) == .create(number: 3, previous: "OLD", isUsedAtOnce: false))
+        #expect(unsent(3).next(here) == .decideRepeat(.create, number: 3, .notSent))
+        var named = here
+        named.repeatedAttempt = (.create, 3)
+        #expect(unsent(3).next(named) == .create(number: 4, previous: "OLD", isUsedAtOnce: false))
+    }
+
+    @Test("asks a person, under the number 0, if an abandoned renewal of the key may have led to a certificate")
+    func earlierRenewal() throws {
+        var here = circumstances([oldInUse])
+        here.hasEarlierCreation = true
+        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        // The number of an attempt of this renewal says nothing about the earlier one.
+        here.repeatedAttempt = (.create, 1)
+        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        here.repeatedAttempt = (.create, 0)
+        #expect(renewal().next(here) == .create(number: 1, previous: "OLD", isUsedAtOnce: false))
+        // This decision is not one about the new attempt.
+        let refused = renewal([attempt(.create, .refused, minutesAgo: 1)])
+        #expect(refused.next(here) == .decideRepeat(.create, number: 1, .refused))
+        // A certificate that the list shows is taken, and no other is requested.
+        here.list = PortalList(appleId: "A1", entries: [oldInUse, newListed], readAt: Self.now)
+        #expect(renewal().next(here) == .importCertificate(id: "NEW"))
+
+        for outcome in Renewal.Attempt.Outcome.allCases {
+            let isPossible = outcome != .refused && outcome != .notSent
+            #expect(renewal([attempt(.create, outcome, minutesAgo: 60)]).hasPossibleCreation == isPossible)
+            #expect(!renewal([attempt(.activate, outcome, minutesAgo: 60)]).hasPossibleCreation)
+        }
+    }
+}
