@@ -13,7 +13,8 @@ import Testing
 @Suite("Stored renewals", .everyEngine)
 struct RenewalTests {
     private static let merchant = "merchant.com.example"
-    private static let key = LedgerFixture.hash(1)
+    /// The fixture has another key, which is active.
+    private static let key = LedgerFixture.hash(2)
     private static let (alice, bob) = (
         PersonIdentities(uid: 1001, loginUID: nil), PersonIdentities(uid: 1002, loginUID: nil)
     )
@@ -343,6 +344,6 @@ struct RenewalTests {
         }
         #expect(try await nodes(Self.key, since: release.at) == [node])
         #expect(try await nodes(Self.key, since: release.at + 1) == [])
-        #expect(try await nodes(LedgerFixture.hash(2), since: release.at) == [])
+        #expect(try await nodes(LedgerFixture.hash(3), since: release.at) == [])
     }
 }
