@@ -2,9 +2,10 @@
 a simulator of the API, the portal and wallets. The ledger is in PostgreSQL. Each host has an HSM token of its own; a new key is made
 on one host and cloned to the other. A third host is in the ledger and down, so every plan excludes it by name.
 
-A person renews as the article RenewingByAPI says: `rotate plan` names each step, and the person does it with paytokenctl, or in the
-portal. At steps that the seed draws, a process is killed (SIGKILL) while the person's command runs: a daemon, its workers, the outbound
-program, the command itself, or the database's server. The person repeats a command that failed, once the plan names the step again.
+An operator gives `rotate renew` on a terminal and answers its questions; sometimes two operators do so at once. With --by-hand a person
+renews without it: `rotate plan` names each step, and the person does it with paytokenctl, or in the portal. At steps that the seed
+draws, a process is killed (SIGKILL) while the command runs: a daemon, its workers, the outbound program, the command itself, or the
+database's server. A command that failed is repeated, once the plan names the step again.
 The seed also draws what Apple does not document, and acts of other people in the portal.
 
 Wallets use the certificate that is active at the portal, then both for a while, and late ones the old certificate for longer. The
@@ -21,7 +22,9 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
 import random
+import select
 import subprocess
 import time
 
@@ -163,13 +166,14 @@ class Person:
         self.requests = 0
         self.file = os.path.abspath(f"renewal-{number}.cer")
         self.steps = {"generate": self.generate, "prove": self.prove, "create": self.create, "import": self.import_certificate,
-                      "prove_with_certificate": self.prove_with_certificate, "activate": self.activate, "watch": self.watch}
+                      "prove_with_certificate": self.prove, "activate": self.activate, "watch": self.watch,
+                      "make_test_payment": self.watch}
 
     def renew(self):
         """Returns when the old key is deactivated."""
         # A mistake may leave a renewal that does not end.
         until = time.monotonic() + (0.5 if self.control else 3) * service.GUARD
-        while not ((plan := self.plan())["step"] == "generate" and self.key):
+        while not ((plan := self.plan())["step"] in ("generate", "done") and self.key):
             if time.monotonic() > until or plan["step"] == "stop":
                 raise service.Failed(f"renewal {self.number} is still at {plan['step']}: {plan['next']} {self.told or ''}")
             # Other steps are shown while Apple's list is too old, or lacks a new certificate.
@@ -262,6 +266,94 @@ class Person:
         self.run(HOSTS[0], "rotate", "finish", MERCHANT, "--force", "--cut-off", "1d")
 
 
+class Terminal:
+    """A command on a terminal of its own, whose questions are answered with yes."""
+
+    def __init__(self, command, environment):
+        self.terminal, inside = pty.openpty()
+        self.process = subprocess.Popen(command, env=environment, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
+        os.close(inside)
+        self.said, self.answers = b"", 0
+
+    def kill(self):
+        self.process.kill()
+
+    def turn(self):
+        """Reads what the command says, and answers a question. Returns the exit status, or None while it runs."""
+        if select.select([self.terminal], [], [], 0.1)[0]:
+            # The end of a terminal is an error.
+            with contextlib.suppress(OSError):
+                self.said += os.read(self.terminal, 1 << 16)
+            if self.said.endswith(b"Type yes: "):
+                os.write(self.terminal, b"yes\n")
+                self.said += b"\n"
+                self.answers += 1
+        return self.process.poll()
+
+    def close(self):
+        os.close(self.terminal)
+
+
+class Operator(Person):
+    """Renews with `rotate renew` on a terminal, sometimes while another operator does the same."""
+
+    def renew(self):
+        until, self.flags, self.is_cloned = time.monotonic() + 9 * service.GUARD, [], False
+        service.wait("a new key", self.has_new_key, pause=1)
+        while self.strikes.around(self.command) != 0:
+            if time.monotonic() > until:
+                raise service.Failed(f"renewal {self.number} does not end: {self.told}")
+            self.decide(self.plan())
+
+    def has_new_key(self):
+        plan = self.plan()
+        if plan["step"] in ("generate", "done"):
+            self.strikes.around(lambda: self.generate(plan))
+            return False
+        self.key = plan["publicKeyHash"]
+        return True
+
+    def command(self):
+        """Returns the exit status of the first operator's command."""
+        daemon = self.world.nodes[PORTAL].daemon
+        words = ["paytokenctl", "rotate", "renew", MERCHANT, "--exclude-node", AWAY, *self.flags]
+        terminals = [Terminal(words, daemon.environment) for _ in range(2 if self.chance.random() < 0.3 else 1)]
+        self.strikes.counts["two people at once"] += len(terminals) - 1
+        self.strikes.command, self.flags = terminals[0], []
+        self.is_cloned = self.is_cloned or self.world.clone()
+        statuses = [None]
+        while None in statuses:
+            statuses = [terminal.turn() for terminal in terminals]
+        self.strikes.command = None
+        for terminal in terminals:
+            terminal.close()
+        self.told = f"exit {statuses[0]}: {terminals[0].said.decode(errors='replace')[-600:]}"
+        return statuses[0]
+
+    def decide(self, plan):
+        """Does what the command has left to a person."""
+        if plan["step"] == "stop":
+            raise service.Failed(f"renewal {self.number} stopped: {plan['next']}")
+        if plan["step"] in ("watch", "make_test_payment"):
+            service.wait(f"payments of renewal {self.number} on every node", lambda: self.world.load.must_go_on() and all(
+                self.world.load.opened[node, self.key] for node in HOSTS), pause=0.1)
+            if "opens nothing now" in self.told:
+                # The portal's node has no merchant's key, and refuses to deactivate the old one.
+                self.strikes.counts["old key deactivated on a host"] += 1
+                self.run(HOSTS[0], "rotate", "finish", MERCHANT, "--force", "--cut-off", "1d")
+            self.flags = ["--test-payment-made"]
+        elif plan["step"] == "decide_repeat":
+            last = plan["attempts"][-1]
+            # A limit is the usual reason for a refusal.
+            if last["change"] == "create":
+                clean(self.world, self.key)
+            self.world.load.past.operation(time.monotonic(), time.monotonic(), "person", "decision", "done", at=time.time())
+            self.strikes.counts[f"repeated {last['change']} after {last['outcome']}"] += 1
+            self.flags = ["--repeat-attempt", f"{last['change']}:{last['number']}"]
+        else:
+            self.wait(plan)
+
+
 def certificates(world):
     return world.portal.ask("certificates", MERCHANT)["certificates"]
 
@@ -277,10 +369,11 @@ def clean(world, key=None):
             world.portal.ask("revoke", certificate["id"])
 
 
-def renew(world, strikes, chance, number, control, most):
-    """Makes one renewal, with a portal of another behaviour, and notes it in the history. most: the number of lists in which a
-    change may be missing. The plan reads one a minute."""
-    began, past = time.monotonic(), world.load.past
+def renew(world, strikes, chance, number, options):
+    """Makes one renewal, with a portal of another behaviour, and notes it in the history."""
+    began, past, control = time.monotonic(), world.load.past, options.control
+    # The number of lists in which a change may be missing. The plan reads one a minute.
+    most = 1 if options.short else 3
     world.portal.ask("draw", chance.randrange(1 << 32), most)
     if control:
         # The portal must permit the mistake.
@@ -288,7 +381,7 @@ def renew(world, strikes, chance, number, control, most):
     elif chance.random() < 0.3:
         world.portal.ask("before", "GET", "createOther", MERCHANT)
     previous = [base64_of(each["publicKeyHash"]) for each in certificates(world) if each["activated"]]
-    person = Person(world, strikes, chance, number, control)
+    person = (Person if options.by_hand or control else Operator)(world, strikes, chance, number, control)
     try:
         person.renew()
     finally:
@@ -297,6 +390,9 @@ def renew(world, strikes, chance, number, control, most):
     print(f"renewal {number:3}  {time.monotonic() - began:5.0f} s, {world.load.released():7} payment tokens released", flush=True)
     # A payment token of a late wallet may still come.
     clean(world)
+    # For a day the command shows the finished renewal, and begins no other.
+    if isinstance(person, Operator):
+        world.ledger.sql("UPDATE renewal SET ended_at = 0 WHERE state = 'finished'")
 
 
 def note(world):
@@ -319,6 +415,7 @@ def note(world):
 
 def main(parser):
     parser.add_argument("--control", choices=CONTROLS, help="a mistake that the soak must find")
+    parser.add_argument("--by-hand", action="store_true", help="by rotate plan and the portal instead of rotate renew, as in a control")
     options = service.parse(parser, seed="of the kills, the portal's behaviour and the load",
                             renewals=(50, 3, "number of renewals"), rate=(20, 10, "payment tokens a second at most"))
     chance, began = random.Random(options.seed), time.monotonic()
@@ -329,7 +426,7 @@ def main(parser):
         # A mistake may end the renewal.
         with contextlib.suppress(*[service.Failed] * bool(options.control)):
             for number in range(1, options.renewals + 1):
-                renew(world, strikes, chance, number, options.control, 1 if options.short else 3)
+                renew(world, strikes, chance, number, options)
         load.finish()
         requests = note(world)
         print("tokens      " + ", ".join(f"{count} {what}" for what, count in world.wallets.counts.items()))
