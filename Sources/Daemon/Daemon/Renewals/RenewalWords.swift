@@ -75,8 +75,37 @@ extension RenewalStep {
         }
     }
 
-    /// The sentence that tells the operator what to do next.
-    var next: String {
+    /// Returns the sentence that tells the operator what happens next.
+    ///
+    /// - Parameter isStored: true if the renewal was begun here. Then daemons take its steps, and no sentence sends the
+    ///   operator to the portal, where one person acts alone.
+    func next(isStored: Bool) -> String { isStored ? storedNext ?? plannedNext : plannedNext }
+
+    /// The sentence for a renewal that was begun here; nil if it is that of a plan.
+    private var storedNext: String? {
+        switch self {
+        case .prove(let nodes, let withCertificate):
+            "Wait until \(nodes.joined(separator: ", ")) prove the new key"
+                + (withCertificate ? " with Apple's certificate" : "") + "; each daemon does so by itself."
+        case .read: "Wait until the outbound program has read Apple's list."
+        case .create(_, _, true):
+            "The new key becomes active here, and Apple certifies its request. Wallets may use the certificate at once, since "
+                + "there is not exactly one in use with more than a week left."
+        case .find: "Wait: Apple's list does not show the change yet, and the outbound program reads it again."
+        case .importCertificate(let id): "Wait until the daemons with merchants' keys have imported certificate \(id)."
+        case .activate(let id, _): "Wallets use certificate \(id) from its activation on. This cannot be undone."
+        case .watch(let nodes, let isAlarming):
+            "Wait for payments: the new key has opened no payment token on \(nodes.joined(separator: ", "))."
+                + (isAlarming ? " Wallets have used its certificate for half an hour; find out where they fail." : "")
+        case .makeTestPayment: "Make a test payment on each node, then repeat this with testPaymentMade."
+        case .finish: "Repeat this: it deactivates the old key."
+        case .revoke(let id, _): "Certificate \(id) is revoked, which wallets no longer use. This cannot be undone."
+        default: nil
+        }
+    }
+
+    /// The sentence for a renewal whose steps a person takes.
+    private var plannedNext: String {
         switch self {
         case .generateKey: "No new key waits; POST /v1/rotations makes one."
         case .distribute(let hsmTokens):
@@ -103,11 +132,9 @@ extension RenewalStep {
                 + "immediately, since there is not exactly one in use with more than a week left."
         case .create: "Have Apple certify the new key's request."
         case .importCertificate(let id): "Import certificate \(id): POST /v1/rotations/certificate."
-        case .activate(let id, _):
-            "Activate certificate \(id): POST /v1/renewals, or Apple's developer portal. This cannot be undone."
+        case .activate(let id, _): "Activate certificate \(id) in Apple's developer portal. This cannot be undone."
         case .watch: "Wait for payments: wallets use the new certificate, and its key has opened no payment token yet."
-        case .makeTestPayment:
-            "Make a test payment on each node, then say so: POST /v1/renewals with testPaymentMade."
+        case .makeTestPayment: "Make a test payment on each node."
         case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
         case .revoke(let id, _): "Revoke certificate \(id)."
         case .stop(let obstacle): obstacle.text

@@ -89,7 +89,8 @@ extension RenewalPlanStatus {
             merchantIdentifier: plan.renewal.merchantIdentifier, algorithm: plan.renewal.algorithm.name,
             use: plan.renewal.use.name, publicKeyHash: plan.renewal.newKey?.base64, readAt: here.list?.readAt,
             step: plan.step.name,
-            next: plan.step.next + (plan.readFault.map { " The last read failed: \($0)" } ?? ""),
+            next: plan.step.next(isStored: plan.stored != nil)
+                + (plan.readFault.map { " The last read failed: \($0)" } ?? ""),
             steps: place == nil
                 ? []
                 : all.map { step in
