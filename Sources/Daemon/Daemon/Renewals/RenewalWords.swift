@@ -120,7 +120,7 @@ extension RenewalStep {
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."
         case .decideRepeat(_, 0, _):
-            "An earlier renewal of this key has requested a certificate, which Apple's list lacks. If the portal lacks it "
+            "An earlier renewal of this key may have requested a certificate that Apple's list lacks. If the portal lacks it "
                 + "too, decide if attempt 0 to create is repeated."
         case .decideRepeat(let change, let number, let outcome):
             "Decide if attempt \(number) to \(change.rawValue) is repeated; its outcome is \(outcome.rawValue)."
