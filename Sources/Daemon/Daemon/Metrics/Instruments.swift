@@ -62,6 +62,15 @@ struct Instruments: Sendable {
     let portalWorkAgeSeconds = Gauge(
         "paytokend_portal_work_age_seconds",
         help: "Time since paytoken-outbound last asked for work, or since the start.")
+    // The ledger's open renewals. All nodes show the same.
+    let renewalChanged = Gauge(
+        "paytokend_renewal_changed_timestamp_seconds",
+        help: "When an open renewal began, or had its last attempt or answer, in seconds since 1970.",
+        labels: ["merchant", "use", "algorithm"])
+    let renewalActivated = Gauge(
+        "paytokend_renewal_activated_timestamp_seconds",
+        help: "When Apple answered the activation of an open renewal's certificate, in seconds since 1970.",
+        labels: ["public_key_hash", "merchant"])
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], maximumSeries: maximumSeriesOfKeys)

@@ -16,6 +16,7 @@ import Refusals
 final class RenewalWork: Sendable {
     private let administration: KeyAdministration
     private let proving: KeyProving
+    private let gauges: RenewalGauges
     private let logger: Logger
 
     private struct State {
@@ -38,8 +39,8 @@ final class RenewalWork: Sendable {
     /// The age from which a proof is repeated: half of the age from which it no longer counts.
     private static let proofAge = Renewal.longestProofAge / 2
 
-    init(administration: KeyAdministration, proving: KeyProving, logger: Logger) {
-        (self.administration, self.proving, self.logger) = (administration, proving, logger)
+    init(administration: KeyAdministration, proving: KeyProving, gauges: RenewalGauges, logger: Logger) {
+        (self.administration, self.proving, self.gauges, self.logger) = (administration, proving, gauges, logger)
     }
 
     func start() -> Task<Void, Never> { Task.repeating(every: Self.interval) { [self] in await run() } }
@@ -48,6 +49,7 @@ final class RenewalWork: Sendable {
     func run() async {
         // The ledger's fault is logged elsewhere.
         guard let open = try? await administration.ledger.openRenewals() else { return }
+        gauges.show(open)
         for stored in open {
             guard let key = stored.renewal.newKey, !isPaused(key) else { continue }
             await seek(key)

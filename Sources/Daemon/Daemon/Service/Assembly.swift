@@ -217,7 +217,9 @@ struct Assembly: Sendable {
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others,
             attributeRecords: KeyAttributeRecords(
                 ledger: ledger, index: index, reading: attributes, clock: clock, isOpen: { gate.position == .open }),
-            renewalWork: RenewalWork(administration: administration, proving: proving, logger: logger),
+            renewalWork: RenewalWork(
+                administration: administration, proving: proving, gauges: RenewalGauges(instruments: instruments),
+                logger: logger),
             instruments: instruments, router: router, live: live, reload: reload, readiness: readiness,
             catalogue: catalogue, clock: clock)
     }

@@ -21,6 +21,8 @@ struct MetricsTests {
                 "paytokend_portal_findings gauge", "paytokend_portal_read_age_seconds gauge",
                 "paytokend_portal_requests_total counter", "paytokend_portal_requests_remaining gauge",
                 "paytokend_portal_answer_age_seconds gauge", "paytokend_portal_work_age_seconds gauge",
+                "paytokend_renewal_changed_timestamp_seconds gauge",
+                "paytokend_renewal_activated_timestamp_seconds gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
                 "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",
                 "paytokend_ledger_synchronous_standbys gauge", "paytokend_ledger_free_bytes gauge",
