@@ -5,7 +5,8 @@ on one host and cloned to the other. A third host is in the ledger and down, so 
 An operator gives `rotate renew` on a terminal and answers its questions; sometimes two operators do so at once. With --by-hand a person
 renews without it: `rotate plan` names each step, and the person does it with paytokenctl, or in the portal. At steps that the seed
 draws, a process is killed (SIGKILL) while the command runs: a daemon, its workers, the outbound program, the command itself, or the
-database's server. A command that failed is repeated, once the plan names the step again.
+database's server. A command that failed is repeated, once the plan names the step again. The half hour for which `rotate renew` only
+reads after a lost answer passes at once: the attempt's time in the ledger is set back.
 The seed also draws what Apple does not document, and acts of other people in the portal.
 
 Wallets use the certificate that is active at the portal, then both for a while, and late ones the old certificate for longer. The
@@ -16,14 +17,17 @@ node; if a write follows an unanswered one without a person's decision; or if a 
 With --control a person makes one of the mistakes against which the plan warns. The soak must find that, and ends with 0 if it does.
 """
 import base64
+import bisect
 import collections
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import pathlib
 import pty
 import random
+import re
 import select
 import subprocess
 import time
@@ -38,6 +42,8 @@ import service
 MERCHANT = deployment.MERCHANTS["ec"]
 HOSTS, AWAY, PORTAL = ["host-a", "host-b"], "host-c", "portal"
 VICTIMS = [*HOSTS, PORTAL, "workers of host-a", "workers of host-b", "outbound", "command", "database"]
+STEPS = [b"distribute", b"prove", b"request", b"read", b"create", b"await_answer", b"find", b"decide_repeat", b"import",
+         b"prove_with_certificate", b"activate", b"watch", b"make_test_payment", b"finish", b"revoke", b"stop", b"done"]
 # The mistake of each control, and the words of a fault that it must cause.
 CONTROLS = {"activates-early": "before it was proved", "requests-twice": "certificates"}
 
@@ -85,18 +91,18 @@ class Strikes:
         """Does a step. Returns its result. share: the probability of a kill."""
         if self.chance.random() > share:
             return action()
-        victim, delay = self.chance.choice(VICTIMS), self.chance.uniform(0, 0.6)
+        delay = self.chance.uniform(0, 0.6)
         # This thread kills, because the server ends with the thread that started it.
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             doing = pool.submit(action)
             time.sleep(delay)
-            self._kill(victim)
-            result = doing.result(2 * service.GUARD)
-        self.counts[victim] += 1
-        return result
+            self.strike()
+            return doing.result(2 * service.GUARD)
 
-    def _kill(self, victim):
-        world = self.world
+    def strike(self):
+        """Kills a process, and starts it again."""
+        world, victim = self.world, self.chance.choice(VICTIMS)
+        self.counts[victim] += 1
         if victim == "command":
             command = self.command
             if command is not None:
@@ -119,7 +125,8 @@ class World(service.Contexts):
 
     def __init__(self, seed, rate):
         super().__init__()
-        self.seed, self.rate = seed, rate
+        # The times at which the renewals began.
+        self.seed, self.rate, self.began = seed, rate, []
 
     def begin(self):
         deployment.make_merchants()
@@ -142,13 +149,9 @@ class World(service.Contexts):
         self.load.minter = self.wallets
 
     def clone(self):
-        """Clones new keys to the second host. A daemon lists the keys of an HSM token when its worker opens it. Returns True if
-        there were any."""
+        """Clones new keys to the second host. Returns True if there were any."""
         first, second = (self.nodes[name] for name in HOSTS)
-        is_new = first.tokens[0].clone(second.tokens[0])
-        if is_new:
-            second.kill_workers()
-        return is_new
+        return first.tokens[0].clone(second.tokens[0])
 
     def ctl(self, node, *arguments):
         return self.nodes[node].daemon.ctl(*arguments)
@@ -162,8 +165,10 @@ class Person:
 
     def __init__(self, world, strikes, chance, number, control):
         self.world, self.strikes, self.chance, self.number, self.control = world, strikes, chance, number, control
-        self.key = self.certificate = self.told = self.latest = None
-        self.requests = 0
+        self.key = self.certificate = self.latest = None
+        self.requests, self.told = 0, ""
+        # The certificates that wallets used before.
+        self.previous = [each for each in certificates(world) if each["activated"]]
         self.file = os.path.abspath(f"renewal-{number}.cer")
         self.steps = {"generate": self.generate, "prove": self.prove, "create": self.create, "import": self.import_certificate,
                       "prove_with_certificate": self.prove, "activate": self.activate, "watch": self.watch,
@@ -175,7 +180,7 @@ class Person:
         until = time.monotonic() + (0.5 if self.control else 3) * service.GUARD
         while not ((plan := self.plan())["step"] in ("generate", "done") and self.key):
             if time.monotonic() > until or plan["step"] == "stop":
-                raise service.Failed(f"renewal {self.number} is still at {plan['step']}: {plan['next']} {self.told or ''}")
+                raise service.Failed(f"renewal {self.number} is still at {plan['step']}: {plan['next']} {self.told}")
             # Other steps are shown while Apple's list is too old, or lacks a new certificate.
             step = self.steps.get(plan["step"], self.wait)
             self.strikes.around(lambda step=step, plan=plan: step(plan), 0.5 if self.is_news(plan) else 0.05)
@@ -221,8 +226,9 @@ class Person:
 
     def prove(self, plan):
         self.key = plan["publicKeyHash"]
-        if plan["step"] == "prove":
-            self.world.clone()
+        # Without an open renewal a daemon lists the keys of an HSM token when its worker opens it.
+        if plan["step"] == "prove" and self.world.clone():
+            self.world.nodes[HOSTS[1]].kill_workers()
         for node in HOSTS:
             self.run(node, "key", "prove", self.key)
 
@@ -273,7 +279,7 @@ class Terminal:
         self.terminal, inside = pty.openpty()
         self.process = subprocess.Popen(command, env=environment, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
         os.close(inside)
-        self.said, self.answers = b"", 0
+        self.said = b""
 
     def kill(self):
         self.process.kill()
@@ -287,8 +293,11 @@ class Terminal:
             if self.said.endswith(b"Type yes: "):
                 os.write(self.terminal, b"yes\n")
                 self.said += b"\n"
-                self.answers += 1
         return self.process.poll()
+
+    def steps(self):
+        """Returns the names of the steps that the command has shown."""
+        return [name for name in re.findall(rb"^([a-z_]+): ", self.said.replace(b"\r", b"\n"), re.M) if name in STEPS]
 
     def close(self):
         os.close(self.terminal)
@@ -298,12 +307,20 @@ class Operator(Person):
     """Renews with `rotate renew` on a terminal, sometimes while another operator does the same."""
 
     def renew(self):
-        until, self.flags, self.is_cloned = time.monotonic() + 9 * service.GUARD, [], False
+        self.until, self.flags = time.monotonic() + 6 * service.GUARD, []
         service.wait("a new key", self.has_new_key, pause=1)
-        while self.strikes.around(self.command) != 0:
-            if time.monotonic() > until:
+        self.finish()
+        # Apple may have revoked the replaced certificate by itself.
+        if self.chance.random() < 0.5 and not self.has_taken_place("revoke"):
+            self.strikes.counts["old certificate revoked"] += 1
+            self.finish("--revoke-old")
+
+    def finish(self, *more):
+        """Repeats the command until it says that nothing is left to do."""
+        while self.command(*more) != 0:
+            if time.monotonic() > self.until:
                 raise service.Failed(f"renewal {self.number} does not end: {self.told}")
-            self.decide(self.plan())
+            self.decide()
 
     def has_new_key(self):
         plan = self.plan()
@@ -313,37 +330,45 @@ class Operator(Person):
         self.key = plan["publicKeyHash"]
         return True
 
-    def command(self):
-        """Returns the exit status of the first operator's command."""
+    def command(self, *more):
+        """Returns the exit status of the first operator's command. Kills a process at half of the steps that it shows."""
         daemon = self.world.nodes[PORTAL].daemon
-        words = ["paytokenctl", "rotate", "renew", MERCHANT, "--exclude-node", AWAY, *self.flags]
+        words = ["paytokenctl", "rotate", "renew", MERCHANT, "--exclude-node", AWAY, *self.flags, *more]
         terminals = [Terminal(words, daemon.environment) for _ in range(2 if self.chance.random() < 0.3 else 1)]
         self.strikes.counts["two people at once"] += len(terminals) - 1
         self.strikes.command, self.flags = terminals[0], []
-        self.is_cloned = self.is_cloned or self.world.clone()
-        statuses = [None]
+        self.world.clone()
+        statuses, count, since, strike = [None], 0, time.monotonic(), math.inf
         while None in statuses:
-            statuses = [terminal.turn() for terminal in terminals]
+            statuses, steps = [terminal.turn() for terminal in terminals], terminals[0].steps()
+            if len(steps) > count:
+                count, since = len(steps), time.monotonic()
+                strike = since + self.chance.uniform(0, 0.6) if self.chance.random() < 0.5 else math.inf
+            if time.monotonic() > strike:
+                strike = math.inf
+                self.strikes.strike()
+            # No request is under way by then, and the portal's lists are complete.
+            if steps[-1:] == [b"find"] and time.monotonic() > since + 90:
+                since = time.monotonic()
+                self.strikes.counts["half an hour without an answer"] += 1
+                self.world.ledger.sql("UPDATE renewal_attempt SET intended_at = intended_at - 1800000 "
+                                      "WHERE outcome IN ('intended', 'unknown')")
         self.strikes.command = None
         for terminal in terminals:
             terminal.close()
         self.told = f"exit {statuses[0]}: {terminals[0].said.decode(errors='replace')[-600:]}"
+        self.latest = steps[-1].decode() if steps else None
         return statuses[0]
 
-    def decide(self, plan):
+    def decide(self):
         """Does what the command has left to a person."""
-        if plan["step"] == "stop":
-            raise service.Failed(f"renewal {self.number} stopped: {plan['next']}")
-        if plan["step"] in ("watch", "make_test_payment"):
+        if self.latest == "stop":
+            raise service.Failed(f"renewal {self.number} stopped: {self.told}")
+        if self.latest in ("watch", "make_test_payment"):
             service.wait(f"payments of renewal {self.number} on every node", lambda: self.world.load.must_go_on() and all(
                 self.world.load.opened[node, self.key] for node in HOSTS), pause=0.1)
-            if "opens nothing now" in self.told:
-                # The portal's node has no merchant's key, and refuses to deactivate the old one.
-                self.strikes.counts["old key deactivated on a host"] += 1
-                self.run(HOSTS[0], "rotate", "finish", MERCHANT, "--force", "--cut-off", "1d")
             self.flags = ["--test-payment-made"]
-        elif plan["step"] == "decide_repeat":
-            last = plan["attempts"][-1]
+        elif self.latest == "decide_repeat" and not self.has_taken_place((last := self.plan()["attempts"][-1])["change"]):
             # A limit is the usual reason for a refusal.
             if last["change"] == "create":
                 clean(self.world, self.key)
@@ -351,7 +376,15 @@ class Operator(Person):
             self.strikes.counts[f"repeated {last['change']} after {last['outcome']}"] += 1
             self.flags = ["--repeat-attempt", f"{last['change']}:{last['number']}"]
         else:
-            self.wait(plan)
+            time.sleep(1)
+
+    def has_taken_place(self, change):
+        """Returns True if the portal shows the change."""
+        listed, old = certificates(self.world), [each["id"] for each in self.previous]
+        own = [each for each in listed if base64_of(each["publicKeyHash"]) == self.key]
+        if change == "revoke":
+            return all(each["id"] not in old for each in listed)
+        return any(change == "create" or each["activated"] for each in own)
 
 
 def certificates(world):
@@ -380,19 +413,17 @@ def renew(world, strikes, chance, number, options):
         world.portal.ask("limit", 9)
     elif chance.random() < 0.3:
         world.portal.ask("before", "GET", "createOther", MERCHANT)
-    previous = [base64_of(each["publicKeyHash"]) for each in certificates(world) if each["activated"]]
     person = (Person if options.by_hand or control else Operator)(world, strikes, chance, number, control)
+    world.began.append(time.time())
     try:
         person.renew()
     finally:
         if person.key:
-            past.operation(began, time.monotonic(), "person", "renewal", "done", key=person.key, previous=previous, nodes=HOSTS)
+            past.operation(began, time.monotonic(), "person", "renewal", "done", key=person.key, nodes=HOSTS,
+                           previous=[base64_of(each["publicKeyHash"]) for each in person.previous])
     print(f"renewal {number:3}  {time.monotonic() - began:5.0f} s, {world.load.released():7} payment tokens released", flush=True)
     # A payment token of a late wallet may still come.
     clean(world)
-    # For a day the command shows the finished renewal, and begins no other.
-    if isinstance(person, Operator):
-        world.ledger.sql("UPDATE renewal SET ended_at = 0 WHERE state = 'finished'")
 
 
 def note(world):
@@ -408,8 +439,10 @@ def note(world):
     for request in requests:
         if request["method"] != "GET":
             is_known = request["answered"] and request["status"] < 500
+            # The request for each renewal's certificate has the same path.
+            number = bisect.bisect(world.began, request["time"])
             past.operation(request["time"] - offset, request["time"] - offset, "outbound", "write", "done" if is_known else "unknown",
-                           request=f"{request['method']} {request['target']}", at=request["time"])
+                           request=f"renewal {number}: {request['method']} {request['target']}", at=request["time"])
     return requests
 
 
