@@ -171,7 +171,7 @@ class Person:
         self.previous = [each for each in certificates(world) if each["activated"]]
         self.file = os.path.abspath(f"renewal-{number}.cer")
         self.steps = {"generate": self.generate, "prove": self.prove, "create": self.create, "import": self.import_certificate,
-                      "prove_with_certificate": self.prove, "activate": self.activate, "watch": self.watch,
+                      "prove_with_certificate": self.prove_with_certificate, "activate": self.activate, "watch": self.watch,
                       "make_test_payment": self.watch}
 
     def renew(self):

@@ -112,7 +112,7 @@ extension RenewalStep {
             "Copy the new key with the HSM vendor's cloning to these HSM tokens of this node: "
                 + "\(hsmTokens.joined(separator: ", "))."
         case .prove(let nodes, let withCertificate):
-            (withCertificate ? "Import Apple's certificate, then " : "")
+            (withCertificate ? "Import Apple's certificate and " : "")
                 + "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", ")), before "
                 + (withCertificate ? "it is activated." : "Apple certifies the key.")
         case .makeRequest: "Wait until a node with the new key has made its certificate request."
