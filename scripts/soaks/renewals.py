@@ -166,7 +166,7 @@ class Person:
     def __init__(self, world, strikes, chance, number, control):
         self.world, self.strikes, self.chance, self.number, self.control = world, strikes, chance, number, control
         self.key = self.certificate = self.latest = None
-        self.requests, self.told = 0, ""
+        self.told = ""
         # The certificates that wallets used before.
         self.previous = [each for each in certificates(world) if each["activated"]]
         self.file = os.path.abspath(f"renewal-{number}.cer")
@@ -176,8 +176,7 @@ class Person:
 
     def renew(self):
         """Returns when the old key is deactivated."""
-        # A mistake may leave a renewal that does not end.
-        until = time.monotonic() + (0.5 if self.control else 3) * service.GUARD
+        until = time.monotonic() + 3 * service.GUARD
         while not ((plan := self.plan())["step"] in ("generate", "done") and self.key):
             if time.monotonic() > until or plan["step"] == "stop":
                 raise service.Failed(f"renewal {self.number} is still at {plan['step']}: {plan['next']} {self.told}")
@@ -234,8 +233,7 @@ class Person:
 
     def create(self, plan):
         # The plan names this step until a newer list has the certificate.
-        self.requests += 1
-        if self.certificate is not None and not (self.control == "requests-twice" and self.requests == 2):
+        if self.certificate is not None:
             return self.wait(plan)
         request = f"renewal-{self.number}-{time.monotonic_ns()}.csr"
         if self.run(HOSTS[0], "csr", "create", plan["publicKeyHash"], "--out", request) is None:
@@ -247,8 +245,12 @@ class Person:
             self.strikes.counts["refused by the portal"] += 1
             if self.certificate is None:
                 clean(self.world)
-        if self.control == "activates-early":
-            self.world.portal.ask("activate", self.certificate)
+        if self.control and self.certificate:
+            if self.control == "activates-early":
+                self.world.portal.ask("activate", self.certificate)
+            else:
+                self.world.portal.ask("create", MERCHANT, request, self.file)
+            raise service.Failed("the mistake is made")
 
     def import_certificate(self, plan):
         for node in HOSTS:
@@ -456,7 +458,7 @@ def main(parser):
     with World(options.seed, options.rate) as world:
         load, strikes = world.load, Strikes(world, chance)
         load.start()
-        # A mistake may end the renewal.
+        # A mistake ends the renewal.
         with contextlib.suppress(*[service.Failed] * bool(options.control)):
             for number in range(1, options.renewals + 1):
                 renew(world, strikes, chance, number, options)
