@@ -342,9 +342,12 @@ class Operator(Person):
         self.world.clone()
         statuses, count, since, strike = [None], 0, time.monotonic(), math.inf
         while None in statuses:
-            statuses, steps = [terminal.turn() for terminal in terminals], terminals[0].steps()
-            if len(steps) > count:
-                count, since = len(steps), time.monotonic()
+            statuses = [terminal.turn() for terminal in terminals]
+            shown = [terminal.steps() for terminal in terminals]
+            # The other operator's command may go on after the first one's has been killed.
+            steps = shown[statuses.index(None)] if None in statuses else shown[0]
+            if sum(map(len, shown)) > count:
+                count, since = sum(map(len, shown)), time.monotonic()
                 strike = since + self.chance.uniform(0, 0.6) if self.chance.random() < 0.5 else math.inf
             if time.monotonic() > strike:
                 strike = math.inf
@@ -359,7 +362,7 @@ class Operator(Person):
         for terminal in terminals:
             terminal.close()
         self.told = f"exit {statuses[0]}: {terminals[0].said.decode(errors='replace')[-600:]}"
-        self.latest = steps[-1].decode() if steps else None
+        self.latest = shown[0][-1].decode() if shown[0] else None
         return statuses[0]
 
     def decide(self):
