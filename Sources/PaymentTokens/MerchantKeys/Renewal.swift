@@ -50,7 +50,20 @@ public struct Renewal: Sendable, Equatable {
         }
 
         /// The time from which Apple's list counts as showing the attempt's effect, if it had one.
-        var certainAt: Date { intendedAt.addingTimeInterval(Renewal.doubtTime) }
+        ///
+        /// Nil if the attempt's time lies so far ahead that a wrong clock gave it. Then a person decides.
+        func certainAt(at now: Date) -> Date? {
+            isAhead(of: now) ? nil : intendedAt.addingTimeInterval(Renewal.doubtTime)
+        }
+
+        /// Returns true if the answer to the attempt may still arrive.
+        public func mayBeAnswered(at now: Date) -> Bool {
+            outcome == .intended && now < intendedAt.addingTimeInterval(Renewal.answerTime) && !isAhead(of: now)
+        }
+
+        private func isAhead(of now: Date) -> Bool {
+            intendedAt > now.addingTimeInterval(Renewal.largestClockDifference)
+        }
     }
 
     public let merchantIdentifier: String
@@ -98,7 +111,8 @@ public struct Renewal: Sendable, Equatable {
     public static let largestIdentityCount = 3
     /// The number of attempts of which nothing was sent, after which a person decides on the next.
     public static let largestUnsentCount = 3
-    /// The largest difference between two nodes' clocks. A proof that lies further in the future counts for nothing.
+    /// The largest difference between two nodes' clocks. A proof that lies further in the future counts for nothing, and
+    /// nothing waits for the time of such an attempt.
     public static let largestClockDifference: TimeInterval = 300
 }
 
@@ -152,6 +166,11 @@ public struct RenewalCircumstances: Sendable {
     /// True if an earlier renewal of this key has an attempt with which Apple may have created a certificate. A person
     /// repeats it under the number 0.
     public var hasEarlierCreation = false
+    /// The time before which the ledger may lack attempts, since it was restored from a copy; nil if it lacks none. A person
+    /// decides about them as about ``hasEarlierCreation``.
+    public var restoreFence: Date?
+    /// True if the renewal was begun here. Otherwise a person takes each step, and no approval has the excluded nodes.
+    public var isBegun = true
     /// True if a person wants the previous certificate revoked.
     public var isRevocationWanted = false
 
@@ -174,11 +193,13 @@ public struct RenewalCircumstances: Sendable {
         return !newest.isEmpty && newest.allSatisfy { $0.succeeded && ($0.isWithCertificate || !withCertificate) }
     }
 
-    /// Returns the last list if its read began after `time` and is recent enough to decide a change.
-    func freshList(after time: Date?) -> PortalList? {
+    /// Returns the last list if its read began after the attempt and is recent enough to decide a change.
+    func freshList(after attempt: Renewal.Attempt?) -> PortalList? {
         guard let list, let readBeganAt, now.timeIntervalSince(readBeganAt) <= Renewal.longestReadAge else {
             return nil
         }
+        // No read begins after the time of an attempt by a clock that was far ahead.
+        let time = attempt?.certainAt(at: now) == nil ? nil : attempt?.intendedAt
         return time.map { readBeganAt > $0 } ?? true ? list : nil
     }
 }
@@ -201,6 +222,9 @@ public enum RenewalStep: Sendable, Equatable {
     case find(Renewal.Change)
     /// A person decides if the attempt is repeated, since it was refused, or its outcome is still unknown.
     case decideRepeat(Renewal.Change, number: Int, Renewal.Attempt.Outcome)
+    /// A person decides if a certificate is requested, under the number 0, although Apple may have created one: by an
+    /// earlier renewal of the key, or by an attempt that a restored ledger lacks.
+    case decideCreation(isRestored: Bool)
     /// Have Apple issue the certificate.
     ///
     /// - Parameters:

@@ -32,7 +32,8 @@ extension Renewal {
         let known = certificateId ?? listed(in: circumstances.list).first?.identifier
         // Apple uses every identity certificate that it lists, so no activation is approved.
         let isLastChangeMade = isActivated || use == .identity && known != nil
-        let excluded = isLastChangeMade ? nodesExcludedFromLastChange : circumstances.excludedNodes
+        let excluded =
+            isLastChangeMade && circumstances.isBegun ? nodesExcludedFromLastChange : circumstances.excludedNodes
         guard !circumstances.requiredNodes.isSubset(of: excluded) else { return .stop(.noRequiredNode) }
         if !isActivated {
             guard circumstances.hsmTokensWithoutKey.isEmpty else {
@@ -43,7 +44,7 @@ extension Renewal {
         }
         guard let certificate = known else { return creation(circumstances) }
         guard circumstances.hasCertificate, keyState == .active else { return .importCertificate(id: certificate) }
-        if isActivated { return watching(circumstances) }
+        if isActivated { return watching(circumstances, without: excluded) }
         let nodes = circumstances.unprovedNodes(withCertificate: true, without: excluded)
         guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: true) }
         guard use == .identity else { return activation(of: certificate, circumstances) }
@@ -54,14 +55,20 @@ extension Renewal {
 
     private func creation(_ circumstances: RenewalCircumstances) -> RenewalStep {
         guard circumstances.hasRequest else { return .makeRequest }
-        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        guard let list = circumstances.freshList(after: attempts.last) else { return .read }
         guard list.appleId != nil else { return .stop(.merchantNotListed) }
         guard !circumstances.hasCertificate else { return .stop(.notListed(id: nil)) }
-        if let step = stepAfterLastAttempt(at: .create, circumstances) { return step }
-        // An abandoned renewal of this key may have led to a certificate that the list lacks.
-        if circumstances.hasEarlierCreation, !attempts.contains(where: { $0.change == .create }) {
-            let isRepeated = circumstances.repeatedAttempt.map { $0 == (.create, 0) } ?? false
-            guard isRepeated else { return .decideRepeat(.create, number: 0, .unknown) }
+        let last = attempts.last { $0.change == .create }
+        let step = stepAfterLastAttempt(at: .create, circumstances)
+        // A forgotten attempt may have led to a certificate that the list lacks: one of an abandoned renewal of this key, or
+        // one that followed the copy from which the ledger was restored.
+        let isRestored = circumstances.restoreFence.map { fence in last.map { $0.intendedAt < fence } ?? true } ?? false
+        if isRestored || circumstances.hasEarlierCreation && last == nil {
+            if case .find? = step { return .find(.create) }
+            let isDecided = circumstances.repeatedAttempt.map { $0 == (.create, 0) } ?? false
+            guard isDecided else { return .decideCreation(isRestored: isRestored) }
+        } else if let step {
+            return step
         }
         // A certificate for which Apple does not say that it is unused counts as used, and makes the case uncertain.
         let inUse = list.entries.filter { isOfThisType($0) && $0.isActivated != false }
@@ -77,11 +84,11 @@ extension Renewal {
     }
 
     private func activation(of certificate: String, _ circumstances: RenewalCircumstances) -> RenewalStep {
-        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        guard let list = circumstances.freshList(after: attempts.last) else { return .read }
         let same = list.entries.filter { $0.identifier == certificate }
         guard same.count == 1 else {
-            let certainAt = attempts.last { $0.change == .create }?.certainAt ?? .distantPast
-            let isNew = same.isEmpty && circumstances.now < certainAt
+            let certainAt = attempts.last { $0.change == .create }?.certainAt(at: circumstances.now)
+            let isNew = same.isEmpty && circumstances.now < certainAt ?? .distantPast
             return isNew ? .find(.create) : .stop(.notListed(id: certificate))
         }
         guard same[0].publicKeyHash == newKey, same[0].isOfItsType, isOfThisType(same[0]) else {
@@ -95,9 +102,9 @@ extension Renewal {
             ?? .activate(id: certificate, number: nextNumber(.activate))
     }
 
-    private func watching(_ circumstances: RenewalCircumstances) -> RenewalStep {
-        let nodes = circumstances.requiredNodes.subtracting(nodesExcludedFromLastChange)
-            .subtracting(circumstances.nodesWithPayments).sorted()
+    private func watching(_ circumstances: RenewalCircumstances, without excluded: Set<String>) -> RenewalStep {
+        let nodes = circumstances.requiredNodes.subtracting(excluded).subtracting(circumstances.nodesWithPayments)
+            .sorted()
         guard nodes.isEmpty else {
             let alarm = circumstances.activatedAt?.addingTimeInterval(Self.alarmTime) ?? .distantFuture
             return .watch(
@@ -119,7 +126,7 @@ extension Renewal {
         guard attempts.last(where: { $0.change == .revoke })?.outcome != .accepted else { return .done }
         // The old certificate is the way back if the new key was compromised since.
         guard circumstances.keyState == .active else { return .stop(.keyState(circumstances.keyState)) }
-        guard let list = circumstances.freshList(after: attempts.last?.intendedAt) else { return .read }
+        guard let list = circumstances.freshList(after: attempts.last) else { return .read }
         let same = list.entries.filter { $0.identifier == previous }
         if same.isEmpty, attempts.contains(where: { $0.change == .revoke }) { return .done }
         guard same.count == 1, isOfThisType(same[0]), same[0].publicKeyHash != newKey, same[0].isActivated == false
@@ -138,7 +145,8 @@ extension Renewal {
             guard unsent >= Self.largestUnsentCount else { return nil }
         case .accepted: return .find(change)
         case .intended, .unknown:
-            guard circumstances.now >= last.certainAt else { return .find(change) }
+            let certainAt = last.certainAt(at: circumstances.now) ?? .distantPast
+            guard circumstances.now >= certainAt else { return .find(change) }
         case .refused: break
         }
         let outcome = last.outcome == .intended ? .unknown : last.outcome
@@ -155,12 +163,13 @@ extension Renewal {
             || listed(in: circumstances.list).contains { $0.isActivated == true }
     }
 
-    /// The nodes without which the last change before the end was approved: the activation, or the creation of an identity
-    /// certificate. None if it was made in Apple's portal.
+    /// The nodes without which the last change before the end was approved: the activation, or the creation of a certificate
+    /// that was not activated here. None if neither was made here.
     public var nodesExcludedFromLastChange: Set<String> {
-        let change = use == .processing ? Change.activate : .create
-        return attempts.last { $0.change == change && $0.outcome != .refused && $0.outcome != .notSent }?.excludedNodes
-            ?? []
+        func last(_ change: Change) -> Attempt? {
+            attempts.last { $0.change == change && $0.outcome != .refused && $0.outcome != .notSent }
+        }
+        return (last(.activate) ?? last(.create))?.excludedNodes ?? []
     }
 
     /// The new key's certificates of this renewal's type in a list of Apple.
@@ -188,7 +197,7 @@ extension Renewal {
 
     /// The attempt whose answer may still arrive; nil if there is none.
     private func unanswered(at now: Date) -> Attempt? {
-        attempts.last { $0.outcome == .intended && now < $0.intendedAt.addingTimeInterval(Self.answerTime) }
+        attempts.last { $0.mayBeAnswered(at: now) }
     }
 
     // MARK: Attempts
@@ -210,7 +219,7 @@ extension Renewal {
         if let last = attempts.last(where: { $0.change == change }) {
             switch last.outcome {
             case .accepted: throw .alreadyAccepted
-            case .intended, .unknown: guard last.certainAt <= now else { throw .inDoubt(until: last.certainAt) }
+            case .intended, .unknown: if let end = last.certainAt(at: now), now < end { throw .inDoubt(until: end) }
             case .refused, .notSent: break
             }
         }
@@ -263,7 +272,7 @@ extension Renewal {
                 case .accepted: attempt.change == .create
                 case .refused, .notSent: false
                 }
-            guard !mayAppear || attempt.certainAt <= now else { throw .inDoubt(until: attempt.certainAt) }
+            if mayAppear, let end = attempt.certainAt(at: now), now < end { throw .inDoubt(until: end) }
         }
         state = .abandoned
     }

@@ -135,7 +135,7 @@ extension Approval {
 
     /// Returns true if the person is the requester. Only the uid and the host are compared. The login uid proves less,
     /// since some processes can set it to another person's.
-    private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
+    public func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
         person.uid == requester.uid && (self.node ?? node) == node
     }
 

@@ -93,8 +93,13 @@ extension RenewalRulesTests {
         #expect(renewal([approved], certificateId: "NEW").next(here) == .watch(nodes: ["a"], isAlarming: false))
         here.nodesWithPayments = ["a"]
         #expect(renewal([approved], certificateId: "NEW").next(here) == .finish)
+        // A certificate that wallets used at once, or that a person activated in the portal, was approved when it was created.
+        let created = Renewal.Attempt(
+            change: .create, number: 1, intendedAt: Self.now.addingTimeInterval(-60), outcome: .accepted,
+            excludedNodes: ["b"])
+        #expect(renewal([created], certificateId: "NEW").next(here) == .finish)
         let everywhere = attempt(.activate, .accepted, minutesAgo: 1)
-        for attempts in [[], [everywhere], [approved, everywhere]] {
+        for attempts in [[], [everywhere], [approved, everywhere], [created, everywhere]] {
             here.excludedNodes = ["b"]
             let step = renewal(attempts, certificateId: "NEW").next(here)
             #expect(step == .watch(nodes: ["b"], isAlarming: false))
@@ -110,6 +115,65 @@ extension RenewalRulesTests {
             certificateId: "NEW", use: .identity)
         here.excludedNodes = []
         #expect(identity.next(here) == .finish)
+    }
+
+    @Test("shows a plan that a person follows without the nodes of the call, to its end")
+    func excludedFromPlan() {
+        var here = circumstances([entry(certificates.new, "NEW", isActivated: true)], keyState: .active)
+        (here.hasCertificate, here.isBegun, here.nodesWithPayments) = (true, false, ["a"])
+        here.isTestPaymentMade = true
+        #expect(renewal().next(here) == .watch(nodes: ["b"], isAlarming: false))
+        here.excludedNodes = ["b"]
+        #expect(renewal().next(here) == .finish)
+    }
+
+    @Test("asks a person about a restored ledger before each attempt to create a certificate, until the fence")
+    func restored() {
+        var here = circumstances([oldInUse])
+        here.restoreFence = Self.now.addingTimeInterval(-60 * 5)
+        for attempts in [[], [attempt(.create, .refused, minutesAgo: 9)], [attempt(.create, .notSent, minutesAgo: 9)]] {
+            // The copy may lack another attempt after these.
+            here.repeatedAttempt = attempts.first.map { ($0.change, $0.number) }
+            #expect(renewal(attempts).next(here) == .decideCreation(isRestored: true))
+            here.repeatedAttempt = (.create, 0)
+            guard case .create(let number, "OLD", false) = renewal(attempts).next(here) else {
+                Issue.record("no creation after the decision")
+                continue
+            }
+            #expect(number == attempts.count + 1)
+        }
+        // An attempt after the fence is in the ledger.
+        let later = renewal([attempt(.create, .refused, minutesAgo: 1)])
+        #expect(later.next(here) == .decideRepeat(.create, number: 1, .refused))
+        // One that may still have an effect is waited for.
+        let accepted = renewal([attempt(.create, .accepted, minutesAgo: 9)])
+        #expect(accepted.next(here) == .find(.create))
+        here.restoreFence = Self.now.addingTimeInterval(60)
+        #expect(later.next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
+    }
+
+    @Test("waits for no attempt of a clock that was far ahead: a person decides")
+    func clockAhead() throws {
+        var here = circumstances([oldInUse])
+        // Four minutes may be the difference of two clocks; an hour is not.
+        #expect(
+            renewal([attempt(.create, .intended, minutesAgo: -4)]).next(here) == .awaitAnswer(.create, number: 1))
+        for outcome in [Renewal.Attempt.Outcome.intended, .unknown] {
+            let ahead = attempt(.create, outcome, minutesAgo: -60)
+            #expect(!ahead.mayBeAnswered(at: Self.now))
+            here.repeatedAttempt = nil
+            #expect(renewal([ahead]).next(here) == .decideRepeat(.create, number: 1, .unknown))
+            here.repeatedAttempt = (.create, 1)
+            #expect(renewal([ahead]).next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
+            var begun = renewal([ahead])
+            try begun.begin(.create, number: 2, at: Self.now)
+            var abandoned = renewal([ahead])
+            try abandoned.abandon(at: Self.now)
+            #expect(abandoned.state == .abandoned)
+        }
+        let listed = circumstances([oldInUse, newListed], keyState: .active, withCertificate: true)
+        let created = renewal([attempt(.create, .accepted, minutesAgo: -60)], certificateId: "NEW")
+        #expect(created.next(listed) == .activate(id: "NEW", number: 1))
     }
 
     @Test("asks a person after three attempts of which nothing was sent")
@@ -129,10 +193,10 @@ extension RenewalRulesTests {
     func earlierRenewal() throws {
         var here = circumstances([oldInUse])
         here.hasEarlierCreation = true
-        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        #expect(renewal().next(here) == .decideCreation(isRestored: false))
         // The number of an attempt of this renewal says nothing about the earlier one.
         here.repeatedAttempt = (.create, 1)
-        #expect(renewal().next(here) == .decideRepeat(.create, number: 0, .unknown))
+        #expect(renewal().next(here) == .decideCreation(isRestored: false))
         here.repeatedAttempt = (.create, 0)
         #expect(renewal().next(here) == .create(number: 1, previous: "OLD", isUsedAtOnce: false))
         // This decision is not one about the new attempt.

@@ -36,8 +36,10 @@ import Testing
                 Self.plan(
                     step: "prove",
                     nodes: [
-                        .init(node: "a", proved: true, provedWithCertificate: false),
-                        .init(node: "b", proved: false, provedWithCertificate: false),
+                        .init(
+                            node: "a", proved: true, provedWithCertificate: false, required: true, up: false,
+                            lastSeen: Self.time),
+                        .init(node: "b", proved: false, provedWithCertificate: false, required: false, up: true),
                     ])
             ], query: "?excludeNodes=c%2Cd")
         let result = try await Command.paytokenctl(
@@ -45,7 +47,8 @@ import Testing
         #expect(result.status == 0, "\(result)")
         let words = result.output.split(separator: "\n").map { $0.split(separator: " ") }
         #expect(words.contains(["prove", "NEXT", "A", "step"]), "\(result)")
-        #expect(words.contains(["a", "yes", "no"]) && words.contains(["b", "no", "no"]), "\(result)")
+        #expect(words.contains(["a", "yes", "yes", "no", "no", "2027-01-15T08:00:00Z"]), "\(result)")
+        #expect(words.contains(["b", "no", "no", "no", "yes", "-"]), "\(result)")
         #expect(result.output.hasSuffix("Next: A sentence.\n"), "\(result)")
     }
 

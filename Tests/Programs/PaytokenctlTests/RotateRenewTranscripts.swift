@@ -8,28 +8,50 @@ import Testing
 @Suite struct RotateRenewTranscripts {
     private static let time = Date(timeIntervalSince1970: 1_800_000_000)
 
-    private static func daemon(
-        _ step: String, attempts: [RenewalPlanStatus.Attempt] = []
-    ) async throws -> FakeDaemon {
-        var state = RenewalPlanStatus(
-            merchantIdentifier: "m", algorithm: "EC", use: "processing", publicKeyHash: "AAAA", readAt: time,
+    private static let going = "paytokenctl rotate renew m --renewal 0102030405060708"
+
+    private static func plan(_ step: String, key: String? = "AAAA") -> RenewalPlanStatus {
+        RenewalPlanStatus(
+            merchantIdentifier: "m", algorithm: "EC", use: "processing", publicKeyHash: key, readAt: time,
             step: step, next: "A sentence.", steps: [.init(name: step, status: "next", text: "A step")], nodes: [])
+    }
+
+    /// - Parameters:
+    ///   - shown: the plan before the first request; nil for the open renewal.
+    ///   - usedAtOnce: nil for a creation only.
+    private static func daemon(
+        _ step: String, shown: RenewalPlanStatus? = nil, attempts: [RenewalPlanStatus.Attempt] = [],
+        repeatable: RenewalRequest.Attempt? = nil, usedAtOnce: Bool? = nil
+    ) async throws -> FakeDaemon {
+        var state = plan(step)
         (state.renewal, state.state, state.attempts) = ("0102030405060708", "open", attempts)
+        state.repeatable = repeatable
         if ["create", "activate", "revoke"].contains(step) {
             state.nextChange = RenewalChange(
                 renewal: "0102030405060708", change: step, number: 1, certificateId: step == "create" ? nil : "C7",
-                usedAtOnce: step == "create")
+                usedAtOnce: usedAtOnce ?? (step == "create"))
         }
         return try await FakeDaemon([
-            "POST /v1/renewals": .ok(String(decoding: try JSONCoding.encode(state), as: UTF8.self))
+            "POST /v1/renewals": try ok(state),
+            "GET /v1/renewals/m": try ok(ListAnswer(items: [shown ?? state], next: nil)),
         ])
     }
 
-    /// Returns true for each request that approves the change that was shown.
+    private static func ok(_ answer: some Encodable) throws -> FakeDaemon.Answer {
+        .ok(String(decoding: try JSONCoding.encode(answer), as: UTF8.self))
+    }
+
+    private static func posted(_ daemon: FakeDaemon) throws -> [JSONObject] {
+        try daemon.asked.filter { $0.method == "POST" }.map {
+            try #require(try JSONValue(parsing: $0.body).objectValue)
+        }
+    }
+
+    /// Returns true for each request that approves the change that was shown. No request leaves out the open renewal.
     private static func approvals(_ daemon: FakeDaemon) throws -> [Bool] {
-        try daemon.asked.map { asked in
-            let change = try JSONValue(parsing: asked.body).objectValue?["approve"]?.objectValue
-            guard let change else { return false }
+        try posted(daemon).map { body in
+            #expect(body["renewal"]?.stringValue == "0102030405060708")
+            guard let change = body["approve"]?.objectValue else { return false }
             #expect(change["renewal"]?.stringValue == "0102030405060708" && change["number"]?.numberValue?.int == 1)
             #expect(change["change"]?.stringValue == "create" || change["certificateId"]?.stringValue == "C7")
             return true
@@ -73,12 +95,13 @@ import Testing
     @Test(
         "ends with the status of the step, and with the command to go on",
         arguments: [
-            ("done", 0, ""), ("stop", 1, ""), ("watch", 75, "Go on later: paytokenctl rotate renew m --exclude-node c"),
-            ("make_test_payment", 75, "paytokenctl rotate renew m --exclude-node c --test-payment-made"),
-            ("decide_repeat", 75, "paytokenctl rotate renew m --exclude-node c --repeat-attempt create:0"),
+            ("done", 0, ""), ("stop", 1, ""), ("watch", 75, "Go on later: \(going) --exclude-node c"),
+            ("make_test_payment", 75, "\(going) --exclude-node c --test-payment-made"),
+            ("decide_repeat", 75, "\(going) --exclude-node c --repeat-attempt create:0"),
         ] as [(String, Int32, String)])
     func statuses(step: String, status: Int32, advice: String) async throws {
-        let daemon = try await Self.daemon(step)
+        let daemon = try await Self.daemon(
+            step, repeatable: step == "decide_repeat" ? .init(change: "create", number: 0) : nil)
         let result = try await Command.paytokenctl(
             ["rotate", "renew", "m", "--exclude-node", "c"], socket: daemon.path)
         #expect(result.status == status && result.output.contains("Next: A sentence."), "\(result)")
@@ -91,11 +114,12 @@ import Testing
         let attempt = RenewalPlanStatus.Attempt(
             change: "create", number: 2, attempt: "0a0b0c0d0e0f0001", intendedAt: Self.time, outcome: "refused",
             code: "409 STATE_ERROR", approval: nil)
-        let daemon = try await Self.daemon("decide_repeat", attempts: [attempt])
+        let daemon = try await Self.daemon(
+            "decide_repeat", attempts: [attempt], repeatable: .init(change: "create", number: 2))
         let result = try await Command.paytokenctl(
             ["rotate", "renew", "m", "--repeat-attempt", "create:1"], socket: daemon.path)
         #expect(result.status == 75 && result.output.contains("409 STATE_ERROR"), "\(result)")
-        #expect(result.error.contains("rotate renew m --repeat-attempt create:2\n"), "\(result)")
+        #expect(result.error.contains("\(Self.going) --repeat-attempt create:2\n"), "\(result)")
     }
 
     @Test("names the approval and the repeated attempt in the command to go on with")
@@ -107,10 +131,58 @@ import Testing
                     #"{"status":"pending","approval":"0a1b2c3d4e5f6071","expires":"2027-01-15T08:00:00Z"}"#.utf8))
         ])
         let result = try await Command.paytokenctl(
-            ["rotate", "renew", "m", "--repeat-attempt", "create:1"], socket: daemon.path)
+            ["rotate", "renew", "m", "--renewal", "0102030405060708", "--repeat-attempt", "create:1"],
+            socket: daemon.path)
         #expect(result.status == 75 && result.output.isEmpty, "\(result)")
         #expect(
-            result.error.contains("rotate renew m --repeat-attempt create:1 --approval 0a1b2c3d4e5f6071"), "\(result)")
+            result.error.contains("\(Self.going) --repeat-attempt create:1 --approval 0a1b2c3d4e5f6071"), "\(result)")
+    }
+
+    @Test("requests a certificate by --yes only if wallets go on with another")
+    func usedAtOnce() async throws {
+        for usedAtOnce in [false, true] {
+            let daemon = try await Self.daemon("create", usedAtOnce: usedAtOnce)
+            let result = try await Command.paytokenctl(["rotate", "renew", "m", "--yes"], socket: daemon.path)
+            #expect(result.status == 75, "\(result)")
+            #expect(result.error.contains("Go on in a terminal") == usedAtOnce, "\(result)")
+            #expect(try Self.approvals(daemon).contains(true) == !usedAtOnce)
+        }
+    }
+
+    @Test("asks before a new key is made, unless --yes is given")
+    func newKey() async throws {
+        let none = Self.plan("generate", key: nil)
+        let question = "Make a new key of m and renew its certificate? Type yes: "
+        for (input, options, starts) in [
+            (["no"], [], false), (["yes"], [], true), (nil, [], false), (nil, ["--yes"], true),
+        ] as [([String]?, [String], Bool)] {
+            let daemon = try await Self.daemon("watch", shown: none)
+            let words = ["rotate", "renew", "m"] + options
+            let result =
+                if let input {
+                    try await Command.answering(input, words, socket: daemon.path)
+                } else {
+                    try await Command.paytokenctl(words, socket: daemon.path)
+                }
+            #expect(result.status == 75 && result.error.contains(question) == (input != nil), "\(result)")
+            #expect(try Self.posted(daemon).isEmpty == !starts)
+        }
+        // A key that waits is renewed without a question.
+        let waiting = try await Self.daemon("watch", shown: Self.plan("create"))
+        _ = try await Command.paytokenctl(["rotate", "renew", "m"], socket: waiting.path)
+        #expect(try Self.posted(waiting).count == 1)
+    }
+
+    @Test(
+        "starts nothing with the words of a renewal that has ended",
+        arguments: [
+            ["--test-payment-made"], ["--approval", "0a1b2c3d4e5f6071"], ["--repeat-attempt", "create:1"],
+        ])
+    func ended(options: [String]) async throws {
+        let daemon = try await Self.daemon("watch", shown: Self.plan("generate", key: nil))
+        let result = try await Command.paytokenctl(["rotate", "renew", "m", "--yes"] + options, socket: daemon.path)
+        #expect(result.status == 1 && result.error.contains("No renewal of this merchant is open"), "\(result)")
+        #expect(try Self.posted(daemon).isEmpty)
     }
 
     @Test(

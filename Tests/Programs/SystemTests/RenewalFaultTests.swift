@@ -130,6 +130,47 @@ import TokenForge
         #expect(portal.writes == ["POST"] && portal.certificates.count == 2)
     }
 
+    @Test("asks a person before it requests a certificate after a restore, which may have lost an attempt")
+    func restored() async throws {
+        let merchant = try Portal.forged("back")
+        let portal = try await Portal.renewing(merchant)
+        let shown = try await portal.reach("create", of: merchant)
+        let harness = portal.harness
+        let copy = harness.directory.path("backup.sqlite")
+        #expect(try await harness.paytokenctl(["ledger", "backup", copy]).status == 0)
+        portal.outbound.signal(SIGKILL)
+        _ = try await portal.outbound.result()
+        #expect(outcomes(try await portal.approve(merchant)) == ["intended"])
+        #expect(try await harness.stop().status == 0)
+
+        let restored = try await harness.paytokenctl([
+            "ledger", "restore", copy, "--to", "sqlite:" + harness.directory.path("ledger.sqlite"),
+        ])
+        try #require(restored.status == 0, "\(restored)")
+        try await harness.start(["--await-restore"], untilReady: false)
+        try await wait(for: "the finding") {
+            try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("accept-restore".utf8))
+        }
+        let held = try await portal.post(merchant)
+        #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
+        let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk lost"])
+        try #require(accepted.status == 0, "\(accepted)")
+        let outbound = try portal.startOutbound()
+        defer { withExtendedLifetime(outbound) {} }
+
+        let state = try await portal.reach("decide_repeat", of: merchant)
+        #expect(state["renewal"] == shown["renewal"] && outcomes(state) == [])
+        #expect(state["next"]?.stringValue?.contains("ledger was restored") == true)
+        #expect(state["repeatable"]?.objectValue?["number"]?.numberValue?.int == 0)
+        try await portal.approve(merchant)
+        #expect(portal.writes == [])
+        let repeating = #","repeatAttempt":{"change":"create","number":0}"#
+        try await portal.reach("create", of: merchant, repeating)
+        try await portal.approve(merchant, repeating)
+        try await portal.reach("activate", of: merchant)
+        #expect(portal.writes == ["POST"])
+    }
+
     @Test("begins only the change that was shown, and none of another renewal")
     func shownChange() async throws {
         let merchant = try Portal.forged("show")
@@ -272,7 +313,9 @@ import TokenForge
         #expect(portal.writes == ["POST"])
         // The approval of the first change is not one of the next.
         try await isRefused(.alice, saying: "The approval is done")
-        let activation = try await portal.post(merchant, #","approve":true,"approval":"\#(approval)""#)
+        let shown = try await portal.reach("activate", of: merchant)
+        let change = String(decoding: try #require(shown["nextChange"]).compact, as: UTF8.self)
+        let activation = try await portal.post(merchant, #","approve":\#(change),"approval":"\#(approval)""#)
         #expect(activation.code == "approval_invalid", "root acts alone, so no approval answers for it: \(activation)")
         #expect(portal.writes == ["POST"])
         let steps = try await portal.renewalSteps(merchant).filter { $0["step"]?.stringValue == "create" }

@@ -84,8 +84,14 @@ import TokenForge
         #expect(state["next"]?.stringValue?.contains("at once") == true)
         let key = try #require(state["publicKeyHash"]?.stringValue)
         #expect(try await portal.keyState(key) == "pre-activation")
+        // No person is asked by --yes, so it does not make wallets use a certificate.
+        let asked = try await portal.renew(merchant, ["--yes"])
+        #expect(asked.status == 75 && asked.error.contains("Go on in a terminal") && portal.writes == [], "\(asked)")
         try await portal.approve(merchant)
         #expect(try await portal.keyState(key) == "active")
+        let activated = try await portal.records(merchant).last { $0["event"]?.stringValue == "key_state_change" }
+        #expect(activated?["from"]?.stringValue == "pre-activation" && activated?["to"]?.stringValue == "active")
+        #expect(activated?["reason"]?.stringValue == "renewed")
         try await portal.reach("watch", of: merchant)
         #expect(portal.writes == ["POST"] && portal.certificates.map(\.isActivated) == [true])
         let new = try Merchant(certificate: portal.certificates[0].content)

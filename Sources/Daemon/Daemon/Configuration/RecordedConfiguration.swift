@@ -24,6 +24,7 @@ extension Configuration {
         if let renewal {
             values.set("renewal.issuer", ConfigurationValue(renewal.key.issuer))
             values.set("renewal.key_id", ConfigurationValue(renewal.keyId))
+            values.set("renewal.nodes", list: renewal.nodes.sorted().map { ConfigurationValue($0) })
         }
         for (place, hsmToken) in hsmTokens.enumerated() {
             // The order is recorded too, since the first HSM token seals the record of a new ledger.

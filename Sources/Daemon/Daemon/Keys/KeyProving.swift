@@ -30,8 +30,8 @@ struct KeyProving: Sendable {
         let key: KeyEntry
         /// SHA-256, in DER, of the certificate for which the messages were made; nil if the key has none.
         let certificate: AuditDigest?
-        /// One element for each HSM token that shows the key, in the configuration's order. Then one, refused, for each that
-        /// does not, and may have another active key of the merchant: the node does not prove the key without it.
+        /// One element for each HSM token that shows the key, in the configuration's order. For the key of an open renewal, then
+        /// one, refused, for each that shows the key which it replaces: the node does not prove the key without it.
         let results: [HSMTokenResult]
         /// The configured HSM tokens that do not show the key.
         let withoutKey: [String]
@@ -52,8 +52,7 @@ struct KeyProving: Sendable {
     }
 
     /// Proves a key in each HSM token that shows it. Each result has an audit record, which is durable when the call
-    /// returns. An HSM token that fails is a result, and no error. So is one that would need the key to replace another of
-    /// the merchant, and does not show it.
+    /// returns. An HSM token that fails is a result, and no error.
     ///
     /// - Parameters:
     ///   - caller: the person who asked; nil if the daemon itself did.
@@ -67,6 +66,7 @@ struct KeyProving: Sendable {
         try gate.admit()
         try await requireProvable(key)
         let challenge = try Challenge(key, publicKey: publicKey(of: key))
+        let lacking = try await lacking(key)
         var results = await withTaskGroup(of: (Int, HSMTokenResult).self) { group in
             for (place, hsmToken) in shown(key).enumerated() {
                 group.addTask { (place, await result(of: challenge, in: hsmToken)) }
@@ -75,7 +75,7 @@ struct KeyProving: Sendable {
             for await result in group { results.append(result) }
             return results.sorted { $0.0 < $1.0 }.map(\.1)
         }
-        results += lacking(key).map {
+        results += lacking.map {
             HSMTokenResult(hsmToken: $0, failure: Self.withoutKey, mayHaveReachedHSM: false)
         }
         let records = results.map { result in
@@ -94,11 +94,12 @@ struct KeyProving: Sendable {
 
     private func shown(_ key: KeyEntry) -> [String] { hsmTokens.filter(key.hsmTokens.contains) }
 
-    /// The HSM tokens without which a key does not replace the merchant's active one.
-    private func lacking(_ key: KeyEntry) -> [String] {
-        guard key.state == .preActivation || key.state == .active else { return [] }
+    /// Returns the HSM tokens that lack the key of an open renewal, and show an active key that it replaces.
+    private func lacking(_ key: KeyEntry) async throws(Refusal) -> [String] {
+        let open = try await refusing(ledger: await recorder.ledger.openRenewals())
+        guard open.contains(where: { $0.renewal.newKey == key.publicKeyHash }) else { return [] }
         return keys.hsmTokens(
-            hsmTokens, without: key.publicKeyHash, of: key.merchantIdentifier, key.use, key.algorithm)
+            hsmTokens, without: key.publicKeyHash, of: key.merchantIdentifier, key.use, key.algorithm, orUnread: false)
     }
 
     // MARK: Checks
@@ -210,8 +211,7 @@ struct KeyProving: Sendable {
     }
 
     private static let withoutKey = Refusal(
-        .hsmUnavailable,
-        "The HSM token does not show this key, and has or may have another active key of the merchant.")
+        .hsmUnavailable, "The HSM token shows an active key that this one is to replace, and does not show this one.")
     private static let wrongPlaintext = Refusal(
         .decryptionFailed, "The HSM token opened the message, but not to what was encrypted.")
     private static let wrongSignature = Refusal(

@@ -86,7 +86,12 @@ extension RenewalSteps {
             attempt, of: stored.identifier, previous: change.previous, repeatsEarlier: change.repeated == "create:0")
         // A key that is suspended or compromised meanwhile gets no certificate, and its old certificate is kept.
         var key = known
-        if keyBecomesActive { key.state = .active }
+        if keyBecomesActive {
+            key.state = .active
+            draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .active, reason: AuditReason("renewed"))))
+            administrative.records.insert(recorder.auditRecord(of: draft, by: caller), at: 0)
+            draft.setEvent(.renewalStep(details))
+        }
         (administrative.key, administrative.precondition) = (key, .state(known.state))
         // If the ledger does not acknowledge the attempt, nothing is queued, and the attempt counts as unknown.
         try await recorder.apply(administrative, for: draft)
@@ -118,7 +123,7 @@ extension RenewalSteps {
         let open = try await refusing(ledger: await ledger.approvals(limit: 1000)).first {
             $0.operation == operation && $0.parameters == parameters && $0.status == .pending && now < $0.expires
         }
-        guard let open, open.requester.person.uid != caller.uid else { return open }
+        guard let open, !open.isRequester(try await caller.person(), on: ledger.node.name) else { return open }
         throw Refusal(
             .invalidState, "Another person has requested approval of this change already: \(open.identifier.hex).",
             details: "approval list")
@@ -224,7 +229,7 @@ extension RenewalSteps {
     /// Stores the outcome unknown of the attempts whose answer can no longer arrive: the process that had them has ended.
     func endUnanswered(of stored: StoredRenewal) async throws(Refusal) {
         for (attempt, details) in zip(stored.renewal.attempts, stored.attempts)
-        where attempt.outcome == .intended && attempt.intendedAt.addingTimeInterval(Renewal.answerTime) <= now {
+        where attempt.outcome == .intended && !attempt.mayBeAnswered(at: now) {
             try await refusing(
                 ledger: await storeOnce(.unknown("The daemon ended before the answer."), of: details, stored))
         }

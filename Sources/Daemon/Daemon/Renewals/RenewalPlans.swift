@@ -19,6 +19,17 @@ struct RenewalPlans: Sendable {
     let access: @Sendable () -> AccessPolicy
     let clock: WallClock
 
+    /// A node of the ledger, or of the setting `renewal.nodes`.
+    struct Node: Sendable {
+        let name: String
+        /// True if the node must have proved the key before a change at Apple.
+        let isRequired: Bool
+        /// The time of its daemon's last commit; nil if unknown, as for a ledger in a file.
+        var lastSeen: Date?
+        /// True if its daemon has the node's lease. A person cannot exclude it then.
+        var isUp = false
+    }
+
     /// The plan for one use and algorithm.
     struct Plan: Sendable {
         /// The renewal in the ledger; nil if none was begun.
@@ -28,6 +39,10 @@ struct RenewalPlans: Sendable {
         let circumstances: RenewalCircumstances
         /// The reason why the last read of Apple's list failed; nil if it did not fail.
         var readFault: String?
+        /// The nodes, ordered by name.
+        var nodes: [Node] = []
+        /// The nodes that the person wants to exclude although they are up, ordered by name.
+        var includedNodes: [String] = []
 
         /// The change at Apple that is next; nil if the next step is no change there, or no renewal was begun, or the ledger
         /// lacks the certificate.
@@ -111,19 +126,22 @@ struct RenewalPlans: Sendable {
     private func plan(
         for renewal: Renewal, _ stored: StoredRenewal?, among all: [StoredRenewal], _ statements: Statements
     ) async throws(Refusal) -> Plan {
-        let nodes = try await refusing(ledger: await ledger.nodes()).map(\.name)
         // A host that serves no payments has the key of Apple's API, and no merchant's key.
         let servesPayments = access().permitsDecryption
+        let nodes = try await nodes(for: renewal, servesPayments)
         var here = RenewalCircumstances(now: clock.now())
-        here.requiredNodes = Set(nodes).subtracting(servesPayments ? [] : [ledger.node])
+        here.isBegun = stored != nil
+        here.requiredNodes = Set(nodes.filter(\.isRequired).map(\.name))
         let others = statements.excludedNodes.subtracting(here.requiredNodes).sorted()
-        guard others.isEmpty else {
+        // A plan that a person follows is shown without them.
+        guard others.isEmpty || stored == nil else {
             throw Refusal(
                 .malformedRequest,
                 "No proof of these nodes is needed, so they cannot be excluded: \(others.joined(separator: ", ")).",
                 details: "the nodes are \(here.requiredNodes.sorted().joined(separator: ", "))")
         }
-        here.excludedNodes = statements.excludedNodes
+        let isUp = Set(nodes.filter(\.isUp).map(\.name))
+        here.excludedNodes = statements.excludedNodes.subtracting(stored == nil ? [] : isUp)
         here.isTestPaymentMade = statements.isTestPaymentMade
         here.isRevocationWanted = statements.isRevocationWanted
         here.repeatedAttempt = statements.repeated
@@ -147,7 +165,51 @@ struct RenewalPlans: Sendable {
             try await describe(key, of: renewal, stored, servesPayments, &here)
         }
         return Plan(
-            stored: stored, renewal: renewal, step: renewal.next(here), circumstances: here, readFault: fault)
+            stored: stored, renewal: renewal, step: renewal.next(here), circumstances: here, readFault: fault,
+            nodes: nodes,
+            includedNodes: statements.excludedNodes.intersection(isUp).subtracting(here.excludedNodes).sorted())
+    }
+
+    /// Returns the required nodes.
+    ///
+    /// Without the setting every node of the ledger is required. With it, those that it names are, and those that are up and
+    /// have an active key which the renewal replaces: the setting may be older than the host. This node is required only if
+    /// it serves payments or is named.
+    ///
+    /// - Parameters:
+    ///   - named: the nodes of the setting; empty without it.
+    ///   - portal: this node's name if it serves no payments; otherwise nil.
+    ///   - serving: the nodes that are up and have a key to be replaced.
+    static func required(
+        named: Set<String>, known: Set<String>, serving: Set<String>, portal: String?
+    ) -> Set<String> {
+        let own = portal.map { [$0] } ?? []
+        return named.isEmpty ? known.subtracting(own) : named.union(serving.subtracting(own))
+    }
+
+    /// Returns the nodes of the ledger, and those of the setting.
+    private func nodes(for renewal: Renewal, _ servesPayments: Bool) async throws(Refusal) -> [Node] {
+        let known = Set(try await refusing(ledger: await ledger.nodes()).map(\.name))
+        let server = try await refusing(ledger: await ledger.serverStatus())
+        let status = Dictionary((server?.nodes ?? []).map { ($0.name, $0) }) { first, _ in first }
+        let isUp = known.filter { status[$0]?.isLeased == true || $0 == ledger.node }
+        let named = rotations.administration.renewal?.nodes ?? []
+        let portal = servesPayments ? nil : ledger.node
+        var serving: Set<String> = []
+        if !named.isEmpty, !isUp.subtracting(named).subtracting(portal.map { [$0] } ?? []).isEmpty {
+            let replaced = rotations.administration.catalogue.index.entries.filter {
+                $0.merchantIdentifier == renewal.merchantIdentifier && $0.use == renewal.use
+                    && $0.algorithm == renewal.algorithm && $0.state == .active
+            }
+            let holders = try await refusing(ledger: await ledger.keyHolders())
+            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(isUp)
+        }
+        let required = Self.required(named: named, known: known, serving: serving, portal: portal)
+        return known.union(required).sorted().map { name in
+            Node(
+                name: name, isRequired: required.contains(name), lastSeen: status[name]?.lastSeen,
+                isUp: isUp.contains(name))
+        }
     }
 
     /// States what depends on the new key.
@@ -159,16 +221,18 @@ struct RenewalPlans: Sendable {
         let keyRecord = try await rotations.administration.keyRecord(of: key)
         here.keyState = keyRecord?.state
         // A restored ledger may have lost the attempts for a key that is older than the fence.
-        if let keyRecord, let fence = try await refusing(ledger: await ledger.times()).restoreFence,
+        if stored != nil, let keyRecord, let fence = try await refusing(ledger: await ledger.times()).restoreFence,
             keyRecord.createdAt < fence
         {
-            here.hasEarlierCreation = true
+            here.restoreFence = fence
         }
-        // A proof counts for the certificate that Apple lists, from which wallets get the key.
-        let issued =
-            renewal.certificate(in: here.list)?.sha256 ?? stored?.certificate.map { AuditDigest.of($0).bytes }
-            ?? entry?.certificate?.sha256
-        here.proofs = try await proofs(of: key, issued.flatMap { AuditDigest(bytes: $0) }, since: here.now)
+        // A proof counts for the certificates that Apple lists, from which wallets get the key.
+        let listed = renewal.listed(in: here.list).map(\.sha256)
+        let known =
+            (stored?.certificate.map { AuditDigest.of($0).bytes } ?? entry?.certificate?.sha256).map { [$0] } ?? []
+        let certificates = Set((listed.isEmpty ? known : listed).compactMap { AuditDigest(bytes: $0) })
+        let since = stored.firstProof(at: here.now, longestAge: Renewal.longestProofAge)
+        here.proofs = try await proofs(of: key, certificates, since: since)
         if servesPayments {
             here.hsmTokensWithoutKey = rotations.administration.catalogue.index.hsmTokens(
                 hsmTokens, without: key, of: renewal.merchantIdentifier, renewal.use, renewal.algorithm)
@@ -185,20 +249,33 @@ struct RenewalPlans: Sendable {
             let since = max(
                 here.activatedAt ?? stored?.startedAt ?? keyRecord.createdAt,
                 here.now.addingTimeInterval(-KeyRotations.firstUseSearchPeriod))
-            here.nodesWithPayments = try await refusing(
-                ledger: await ledger.nodes(here.requiredNodes, releasedWith: key, since: since))
+            // A search that takes too long has found no payment.
+            do throws(LedgerFailure) {
+                here.nodesWithPayments = try await ledger.nodes(here.requiredNodes, releasedWith: key, since: since)
+            } catch {
+                guard case .timedOut = error else { throw error.refusal }
+            }
         }
     }
 
     private func proofs(
-        of key: PublicKeyHash, _ certificate: AuditDigest?, since now: Date
+        of key: PublicKeyHash, _ certificates: Set<AuditDigest>, since: Date
     ) async throws(Refusal) -> [RenewalCircumstances.Proof] {
-        let since = now.addingTimeInterval(-Renewal.longestProofAge)
-        return try await refusing(ledger: await ledger.proofs(of: key, since: since)).map { proof in
+        try await refusing(ledger: await ledger.proofs(of: key, since: since)).map { proof in
             RenewalCircumstances.Proof(
                 node: proof.node.name, hsmToken: proof.hsmToken,
-                isWithCertificate: certificate != nil && proof.certificate == certificate, at: proof.at,
+                isWithCertificate: proof.certificate.map(certificates.contains) ?? false, at: proof.at,
                 succeeded: proof.succeeded)
         }
+    }
+}
+
+extension StoredRenewal? {
+    /// Returns the time from which proofs of the key count. From the start of the renewal on, a proof also fails for the HSM
+    /// tokens that lack the key.
+    func firstProof(at now: Date, longestAge: TimeInterval) -> Date {
+        let oldest = now.addingTimeInterval(-longestAge)
+        guard let self, self.startedAt <= now.addingTimeInterval(Renewal.largestClockDifference) else { return oldest }
+        return max(oldest, self.startedAt)
     }
 }

@@ -56,6 +56,14 @@ struct RenewalSteps: Sendable {
     func advance(_ request: Request, by caller: Caller, draft: AuditDraft) async throws(Refusal) -> Outcome {
         draft.setSubject(merchant: request.merchantIdentifier)
         draft.setEvent(.renewalStep(RenewalStepDetails(step: .start)))
+        guard administration.renewal != nil else {
+            throw Refusal(
+                .invalidState,
+                "The configuration of this host has no section renewal; renew on the host that has one, with the key of Apple's "
+                    + "API.",
+                details: "renewal")
+        }
+        try administration.gate.admit()
         guard let merchant = PortalName(request.merchantIdentifier) else {
             throw Refusal(
                 .malformedRequest,
@@ -124,6 +132,12 @@ struct RenewalSteps: Sendable {
             }
             return (named, false)
         }
+        guard !request.statements.isRevocationWanted else {
+            guard let finished = all.first(where: { $0.renewal.state == .finished }) else {
+                throw Refusal(.invalidState, "No renewal of this merchant is finished, so no certificate is revoked.")
+            }
+            return (finished, false)
+        }
         let open = all.filter { $0.renewal.state == .open }
         guard open.count < 2 else {
             throw Refusal(
@@ -134,12 +148,6 @@ struct RenewalSteps: Sendable {
         if let open = open.first { return (open, false) }
         guard !request.isAbandoned else {
             throw Refusal(.invalidState, "No renewal of this merchant is open, so none is abandoned.")
-        }
-        guard !request.statements.isRevocationWanted else {
-            guard let finished = all.first(where: { $0.renewal.state == .finished }) else {
-                throw Refusal(.invalidState, "No renewal of this merchant is finished, so no certificate is revoked.")
-            }
-            return (finished, false)
         }
         let rotations = try await wantedRotations(request)
         let starts = rotations.contains { plans.shown(of: $0, among: all) == nil && RenewalPlans.newKey(of: $0) != nil }
@@ -223,7 +231,10 @@ struct RenewalSteps: Sendable {
         let rotation = all.first { $0.use == renewal.use && $0.algorithm == renewal.algorithm }
         let step = AdministrativeChange.RenewalStep.finish(stored.identifier)
         let excludedNodes = renewal.nodesExcludedFromLastChange
-        if let rotation, rotation.newKey?.publicKeyHash == renewal.newKey, rotation.oldKeys.isEmpty {
+        // The rotation's new key may be one that waits, and was never used.
+        let keys = rotation.map { $0.oldKeys + [$0.newKey].compactMap(\.self) } ?? []
+        let active = keys.filter { $0.keyRecord.state == .active }
+        if active.count == 1, active[0].publicKeyHash == renewal.newKey {
             return try await end(stored, .finish, step, without: excludedNodes, by: caller, draft: draft)
         }
         draft.setEvent(.renewalStep(Self.details(.finish, of: stored, without: excludedNodes)))

@@ -49,7 +49,7 @@ extension RenewalStep {
         case .read: "read"
         case .awaitAnswer: "await_answer"
         case .find: "find"
-        case .decideRepeat: "decide_repeat"
+        case .decideRepeat, .decideCreation: "decide_repeat"
         case .create: "create"
         case .importCertificate: "import"
         case .activate: "activate"
@@ -70,7 +70,7 @@ extension RenewalStep {
         case .read: hasCertificate ? .activate : .create
         case .makeTestPayment: .finish
         case .makeRequest: .create
-        case .generateKey, .stop, .done, .revoke, .awaitAnswer, .find, .decideRepeat: nil
+        case .generateKey, .stop, .done, .revoke, .awaitAnswer, .find, .decideRepeat, .decideCreation: nil
         default: RenewalPlanStep(rawValue: name)
         }
     }
@@ -88,6 +88,10 @@ extension RenewalStep {
             "Wait until \(nodes.joined(separator: ", ")) prove the new key"
                 + (withCertificate ? " with Apple's certificate" : "") + "; each daemon does so by itself."
         case .read: "Wait until the outbound program has read Apple's list."
+        case .create(_, let previous, false):
+            "Apple certifies the new key's request. Wallets go on with "
+                + (previous.map { "certificate \($0)" } ?? "the certificates that they use")
+                + " until the new one is activated."
         case .create(_, _, true):
             "The new key becomes active here, and Apple certifies its request. Wallets may use the certificate at once, since "
                 + "there is not exactly one in use with more than a week left."
@@ -119,9 +123,11 @@ extension RenewalStep {
         case .read: "Read Apple's list: POST /v1/portal/checks."
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."
-        case .decideRepeat(_, 0, _):
-            "An earlier renewal of this key may have requested a certificate that Apple's list lacks. If the portal lacks it "
-                + "too, decide if attempt 0 to create is repeated."
+        case .decideCreation(let isRestored):
+            (isRestored
+                ? "The ledger was restored from a copy, and may lack a request for a certificate of this key. "
+                : "An earlier renewal of this key may have requested a certificate that Apple's list lacks. ")
+                + "If the portal lacks a certificate of the key too, decide if attempt 0 to create is repeated."
         case .decideRepeat(let change, let number, let outcome):
             "Decide if attempt \(number) to \(change.rawValue) is repeated; its outcome is \(outcome.rawValue)."
         case .create(_, let previous?, false):

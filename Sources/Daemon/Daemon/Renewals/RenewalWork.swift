@@ -24,8 +24,10 @@ final class RenewalWork: Sendable {
         var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
         /// The same for proofs only, with the number of failed proofs. Each leaves a record, so the pauses grow.
         var failedProofs: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
-        /// The time until which a key is not looked for in HSM tokens that do not show it.
-        var sought: [PublicKeyHash: ContinuousClock.Instant] = [:]
+        /// The time until which a key is not looked for in HSM tokens that do not show it, with the number of looks.
+        var sought: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
+        /// The fault of the last reading of the open renewals; nil if there was none.
+        var fault: String?
         /// The digests of the certificates that this process has imported. A key may keep a newer one.
         var imported: Set<AuditDigest> = []
     }
@@ -34,6 +36,7 @@ final class RenewalWork: Sendable {
 
     private static let interval = Duration.seconds(2)
     private static let seekingInterval = Duration.seconds(10)
+    private static let longestSeekingInterval = Duration.seconds(60)
     private static let pauseAfterFailure = Duration.seconds(30)
     private static let longestPause = Duration.seconds(3600)
     /// The age from which a proof is repeated: half of the age from which it no longer counts.
@@ -47,8 +50,20 @@ final class RenewalWork: Sendable {
 
     /// Takes the steps of the open renewals that are this node's.
     func run() async {
-        // The ledger's fault is logged elsewhere.
-        guard let open = try? await administration.ledger.openRenewals() else { return }
+        let open: [StoredRenewal]
+        do throws(LedgerFailure) {
+            open = try await administration.ledger.openRenewals()
+            state.withLock { $0.fault = nil }
+        } catch {
+            let isNew = state.withLock { state in
+                defer { state.fault = error.description }
+                return state.fault != error.description
+            }
+            if isNew {
+                logger.warning("the open renewals were not read", metadata: ["reason": "\(error.description)"])
+            }
+            return
+        }
         gauges.show(open)
         for stored in open {
             guard let key = stored.renewal.newKey, !isPaused(key) else { continue }
@@ -77,15 +92,20 @@ final class RenewalWork: Sendable {
     /// keeps no other from the import and its proof.
     private func seek(_ key: PublicKeyHash) async {
         let isDue = state.withLock { state in
-            guard state.sought[key].map({ $0 <= .now }) ?? true else { return false }
-            state.sought[key] = .now + Self.seekingInterval
+            guard state.sought[key].map({ $0.until <= .now }) ?? true else { return false }
+            let count = min((state.sought[key]?.count ?? 0) + 1, 6)
+            state.sought[key] = (count, .now + min(Self.seekingInterval * count, Self.longestSeekingInterval))
             return true
         }
         guard isDue else { return }
         let shown = administration.catalogue.index.entry(key)?.hsmTokens ?? []
         for hsmToken in administration.hsmTokens where !shown.contains(hsmToken.name) && hsmToken.isServing {
             do throws(Refusal) {
-                try await administration.refresh(key, in: hsmToken)
+                // An HSM token without the key changes nothing in the index.
+                let shown = try await refusing(hsm: await hsmToken.describeKey(key))
+                guard !shown.isEmpty else { continue }
+                try await refusing(
+                    ledger: await administration.catalogue.keyChanged(key, shown: [(hsmToken.name, shown)]))
             } catch {
                 logger.notice(
                     "an HSM token was not searched for a renewed key",
@@ -112,7 +132,10 @@ final class RenewalWork: Sendable {
         }
         let key = entry.publicKeyHash
         let mayProve = state.withLock { state in state.failedProofs[key].map { $0.until <= .now } ?? true }
-        guard mayProve, try await needsProof(entry) else { return }
+        // Before the start by this node's clock, a proof would not count.
+        let now = administration.clock.now()
+        let since = Optional(stored).firstProof(at: now, longestAge: Self.proofAge)
+        guard mayProve, since <= now, try await needsProof(entry, since: since) else { return }
         // Payments may reach each HSM token of this node, so this node's proofs count for all of them.
         let missing = administration.catalogue.index.hsmTokens(
             proving.hsmTokens, without: key, of: entry.merchantIdentifier, entry.use, entry.algorithm)
@@ -143,9 +166,8 @@ final class RenewalWork: Sendable {
     }
 
     /// Returns true unless each of this node's HSM tokens that show the key has proved it, with its certificate if it has one.
-    private func needsProof(_ entry: KeyEntry) async throws(Refusal) -> Bool {
+    private func needsProof(_ entry: KeyEntry, since: Date) async throws(Refusal) -> Bool {
         let ledger = administration.ledger
-        let since = administration.clock.now().addingTimeInterval(-Self.proofAge)
         let certificate = entry.certificate.flatMap { AuditDigest(bytes: $0.sha256) }
         let newest = Dictionary(
             try await refusing(ledger: await ledger.proofs(of: entry.publicKeyHash, since: since))

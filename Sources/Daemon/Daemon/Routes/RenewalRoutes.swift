@@ -90,7 +90,9 @@ extension RenewalPlanStatus {
             use: plan.renewal.use.name, publicKeyHash: plan.renewal.newKey?.base64, readAt: here.list?.readAt,
             step: plan.step.name,
             next: plan.step.next(isStored: plan.stored != nil)
-                + (plan.readFault.map { " The last read failed: \($0)" } ?? ""),
+                + (plan.readFault.map { " The last read failed: \($0)" } ?? "")
+                + (plan.includedNodes.isEmpty
+                    ? "" : " Not excluded, since they are up: \(plan.includedNodes.joined(separator: ", "))."),
             steps: place == nil
                 ? []
                 : all.map { step in
@@ -100,11 +102,17 @@ extension RenewalPlanStatus {
                 },
             nodes: plan.renewal.newKey == nil
                 ? []
-                : here.requiredNodes.sorted().map { node in
+                : plan.nodes.map { node in
                     Node(
-                        node: node, proved: here.isProved(node, withCertificate: false),
-                        provedWithCertificate: here.isProved(node, withCertificate: true))
+                        node: node.name, proved: here.isProved(node.name, withCertificate: false),
+                        provedWithCertificate: here.isProved(node.name, withCertificate: true),
+                        required: node.isRequired, up: node.isUp, lastSeen: node.lastSeen)
                 })
+        switch plan.step {
+        case .decideRepeat(let change, let number, _): repeatable = .init(change: change.rawValue, number: number)
+        case .decideCreation: repeatable = .init(change: Renewal.Change.create.rawValue, number: 0)
+        default: break
+        }
         guard let stored = plan.stored else { return }
         renewal = stored.identifier.hex
         state = stored.renewal.state.rawValue

@@ -11,8 +11,8 @@ struct RotatePlanCommand: AsyncParsableCommand {
         abstract: "Shows the next step of a merchant's renewal, and what must be so before it.",
         discussion: """
             Reads Apple's list as rotate check does, and the recorded proofs of the new key on all nodes of the ledger. \
-            Before Apple certifies the new key, every HSM token of this node must have it, and every node must have proved \
-            it within the last 24 hours (key prove); before its certificate is activated, every node must have proved it \
+            Before Apple certifies the new key, every HSM token of this node that shows the old one must have it, and every \
+            required node must have proved it within the last 24 hours (key prove); before its certificate is activated, \
             with the certificate. It says if wallets may use the new certificate as soon as Apple has issued it, and if \
             they use it already. It changes nothing here or at Apple, and needs the role audit: a person does each step, \
             in the portal or with the other commands.
@@ -53,15 +53,22 @@ struct RotatePlanCommand: AsyncParsableCommand {
             throw CommandFailure(
                 .tryAgainLater, "Apple's list was not read.", more: [read.fault ?? RotateCheckCommand.lateRead])
         }
+        let (items, elements) = try await plans(merchant, excluding: excludeNode, connection)
+        try format.show(JSONValue.array(elements).compact, items.map(Self.text).joined(separator: "\n"))
+        if items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
+    }
+
+    /// Returns the daemon's plans, decoded and as received, so that members from a newer daemon are passed on to programs.
+    static func plans(
+        _ merchant: String, excluding excludeNode: [String], _ connection: DaemonConnection
+    ) async throws -> (items: [RenewalPlanStatus], elements: [JSONValue]) {
         let query =
             excludeNode.isEmpty ? "" : "?excludeNodes=" + PercentEncoding.encoded(excludeNode.joined(separator: ","))
         let answer = try await connection.send(.get("/v1/renewals/\(PercentEncoding.encoded(merchant))\(query)"))
-        // The elements as received, so that members from a newer daemon are passed on to programs.
         guard let (list, elements) = ListAnswer<RenewalPlanStatus>.read(answer.body) else {
             throw connection.unexpectedAnswer(answer.status)
         }
-        try format.show(JSONValue.array(elements).compact, list.items.map(Self.text).joined(separator: "\n"))
-        if list.items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
+        return (list.items, elements)
     }
 
     /// The plan as text for display.
@@ -74,9 +81,10 @@ struct RotatePlanCommand: AsyncParsableCommand {
             text += "\n" + RotationText.steps(plan.steps, text: \.text)
         }
         if !plan.nodes.isEmpty {
-            var nodes = Table(columns: ["NODE", "PROVED", "WITH CERTIFICATE"])
+            var nodes = Table(columns: ["NODE", "REQUIRED", "PROVED", "WITH CERTIFICATE", "UP", "LAST SEEN"])
             for node in plan.nodes {
-                nodes.add([node.node, node.proved ? "yes" : "no", node.provedWithCertificate ? "yes" : "no"])
+                let marks = [node.required, node.proved, node.provedWithCertificate, node.up].map { $0 ? "yes" : "no" }
+                nodes.add([node.node] + marks + [node.lastSeen.map(RFC3339.string) ?? "-"])
             }
             text += "\n" + nodes.text
         }

@@ -13,17 +13,17 @@ struct RotateRenewCommand: AsyncParsableCommand {
         discussion: """
             Starts the renewal, or continues an open one: it makes the new key if this host serves payments, waits until \
             every node has proved it, has Apple issue the certificate, waits until it is imported and proved with, \
-            activates it, and after a test payment deactivates the old key. It needs the role admin, on the host with the \
-            key of Apple's API. With approvals.people: 2, another person approves each change at Apple: the command ends \
+            activates it, and after a test payment deactivates the old key. It needs the roles admin and audit, on the host \
+            with the key of Apple's API. With approvals.people: 2, another person approves each change at Apple: the command ends \
             with 75 and names the approval; go on with --approval.
 
-            It asks before the certificate is requested (unless --yes), and always before it is activated or revoked: Apple \
-            offers no way back. After Apple's answer was lost it only reads; after half an hour a person looks into \
-            the portal and decides if --repeat-attempt repeats the request. The old key keeps opening payment tokens for seven days after \
-            the end.
+            It asks before it makes a key and before the certificate is requested (unless --yes), and always before wallets \
+            may use a certificate, and before one is revoked: Apple offers no way back. After Apple's answer was lost it only \
+            reads; after half an hour a person reads the portal and decides if --repeat-attempt repeats the request. The old \
+            key keeps opening payment tokens for seven days after the end. A node that is up is never excluded.
 
               paytokenctl rotate renew merchant.com.example
-              paytokenctl rotate renew merchant.com.example --approval 0a1b2c3d4e5f6071
+              paytokenctl rotate renew merchant.com.example --renewal 1f2e3d4c5b6a7988 --approval 0a1b2c3d4e5f6071
               paytokenctl rotate renew merchant.com.example --test-payment-made
               paytokenctl rotate renew merchant.com.example --revoke-old
 
@@ -39,6 +39,9 @@ struct RotateRenewCommand: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("ec or rsa; default: the type of the merchant's current key.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
+
+    @Option(help: ArgumentHelp("The renewal to go on with; default: the open one, or a new one.", valueName: "id"))
+    var renewal: String?
 
     @Option(help: ArgumentHelp("A node without which the renewal goes on; repeat it for several.", valueName: "node"))
     var excludeNode: [String] = []
@@ -59,7 +62,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The approval of the next change at Apple.", valueName: "id"))
     var approval: String?
 
-    @Flag(help: "Do not ask before the certificate is requested.")
+    @Flag(help: "Do not ask before the key is made, and before a certificate that wallets do not use yet is requested.")
     var yes = false
 
     @Flag(help: "Show the plan and Apple's present state, and begin nothing.")
@@ -89,14 +92,17 @@ struct RotateRenewCommand: AsyncParsableCommand {
         if dryRun {
             return try await RotatePlanCommand.show(merchant, excluding: excludeNode, format, socket.connection)
         }
-        var (step, waited, progress) = ("", ContinuousClock.now, ProgressLine())
+        var (step, waited, progress, isFirst) = ("", ContinuousClock.now, ProgressLine(), true)
         var approval = approval
         var request = request
+        request.renewal = try await shownRenewal()
         var begun: Set<String> = []
         while true {
             let (state, bytes) = try await post(request)
-            if request.renewal == nil {
-                request.renewal = state.renewal
+            request.renewal = state.renewal ?? request.renewal
+            let command = command(request.renewal)
+            if isFirst {
+                isFirst = false
                 // The statement is about the payments that the step asks for, and not about later ones.
                 request.testPaymentMade = testPaymentMade && state.step == "make_test_payment"
                 if request.testPaymentMade { continue }
@@ -118,7 +124,10 @@ struct RotateRenewCommand: AsyncParsableCommand {
                     throw CommandFailure(
                         .tryAgainLater, "The request was not sent to Apple.", more: ["Go on later: \(command)"])
                 }
-                try ask(state, bytes, hasApproval: approval != nil)
+                // An approval of another person answers the question. An activation is never begun by --yes alone.
+                if approval == nil, !yes || state.step != "create" || state.nextChange?.usedAtOnce != false {
+                    try ask("\(question(state)) now?", command, orShow: (state, bytes))
+                }
                 var approving = request
                 (approving.approve, approving.approval) = (state.nextChange, approval)
                 let (after, _) = try await post(approving)
@@ -130,7 +139,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
                 }
             case "watch", "make_test_payment", "decide_repeat":
                 try format.show(bytes, RotatePlanCommand.text(state))
-                throw CommandFailure(.tryAgainLater, state.next, more: [advice(state)])
+                throw CommandFailure(.tryAgainLater, state.next, more: [advice(state, command)])
             default:
                 guard waited.duration(to: .now) < Self.longestWait else {
                     try format.show(bytes, RotatePlanCommand.text(state))
@@ -149,17 +158,40 @@ struct RotateRenewCommand: AsyncParsableCommand {
             revokeOld: revokeOld, abandon: abandon)
     }
 
+    /// Returns the open renewal, which the answers to all further requests are about: none of them starts another. Returns
+    /// nil if the daemon starts one, or finds one that has ended. Asks before a key is made.
+    private func shownRenewal() async throws -> String? {
+        guard renewal == nil, !revokeOld, !abandon else { return renewal }
+        let shown = try await RotatePlanCommand.plans(merchant, excluding: [], socket.connection).items.filter { plan in
+            plan.use == use.name ?? "processing" && type.map { plan.algorithm.lowercased() == $0.rawValue } ?? true
+        }
+        let open = shown.filter { $0.state == "open" }
+        // Of two, the daemon has the person name one.
+        guard open.isEmpty else { return open.count == 1 ? open[0].renewal : nil }
+        guard approval == nil, !testPaymentMade, repeatAttempt == nil else {
+            guard let ended = shown.first(where: { $0.renewal != nil }) else {
+                throw CommandFailure(.no, "No renewal of this merchant is open, so there is nothing to go on with.")
+            }
+            return ended.renewal
+        }
+        if !yes, !shown.isEmpty, shown.allSatisfy({ $0.publicKeyHash == nil }) {
+            try ask("Make a new key of \(merchant) and renew its certificate?", command(nil), orShow: nil)
+        }
+        return nil
+    }
+
     private func post(_ request: RenewalRequest) async throws -> (answer: RenewalPlanStatus, bytes: [UInt8]) {
         try await socket.connection.post(
             "/v1/renewals", request, for: RenewalPlanStatus.self,
-            whenPending: { "Then go on: \(command) --approval \($0.approval)" })
+            whenPending: { "Then go on: \(command(request.renewal)) --approval \($0.approval)" })
     }
 
     /// The command to go on with. A repeated attempt stays in it: the approval of an attempt covers its number.
-    private var command: String { command(repeating: repeatAttempt?.attempt) }
+    private func command(_ renewal: String?) -> String { command(renewal, repeating: repeatAttempt?.attempt) }
 
-    private func command(repeating repeated: RenewalRequest.Attempt?) -> String {
+    private func command(_ renewal: String?, repeating repeated: RenewalRequest.Attempt?) -> String {
         var words = ["paytokenctl rotate renew", merchant]
+        if let renewal { words += ["--renewal", renewal] }
         if let use = use.name { words += ["--use", use] }
         if let type { words += ["--type", type.rawValue] }
         for node in excludeNode { words += ["--exclude-node", node] }
@@ -168,15 +200,15 @@ struct RotateRenewCommand: AsyncParsableCommand {
         return words.joined(separator: " ")
     }
 
-    /// Asks before a change at Apple. An approval of another person answers the question.
-    private func ask(_ state: RenewalPlanStatus, _ bytes: [UInt8], hasApproval: Bool) throws {
-        if hasApproval || yes && state.step == "create" { return }
+    /// Asks a question, in a terminal only.
+    private func ask(_ question: String, _ command: String, orShow state: (RenewalPlanStatus, [UInt8])?) throws {
         guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {
-            try format.show(bytes, RotatePlanCommand.text(state))
+            if let (state, bytes) = state { try format.show(bytes, RotatePlanCommand.text(state)) }
             throw CommandFailure(
-                .tryAgainLater, state.next, more: ["Go on in a terminal, which asks first: \(command)"])
+                .tryAgainLater, state?.0.next ?? "Nothing was started.",
+                more: ["Go on in a terminal, which asks first: \(command)"])
         }
-        try Descriptor.write(Array("\(question(state)) now? Type yes: ".utf8), to: STDERR_FILENO)
+        try Descriptor.write(Array("\(question) Type yes: ".utf8), to: STDERR_FILENO)
         guard readLine() == "yes" else {
             throw CommandFailure(.tryAgainLater, "Nothing was changed.", more: ["Go on later: \(command)"])
         }
@@ -197,14 +229,11 @@ struct RotateRenewCommand: AsyncParsableCommand {
         return remarks.isEmpty ? change : "\(change) (\(remarks.joined(separator: "; ")))"
     }
 
-    private func advice(_ state: RenewalPlanStatus) -> String {
+    private func advice(_ state: RenewalPlanStatus, _ command: String) -> String {
         switch state.step {
         case "make_test_payment": return "Then go on: \(command) --test-payment-made"
         case "decide_repeat":
-            // An attempt of an earlier renewal has the number 0.
-            let attempt = state.attempts?.last.map { RenewalRequest.Attempt(change: $0.change, number: $0.number) }
-            let repeating = command(repeating: attempt ?? RenewalRequest.Attempt(change: "create", number: 0))
-            return "To repeat it: \(repeating)"
+            return "To repeat it: \(self.command(state.renewal, repeating: state.repeatable))"
         default: return "Go on later: \(command)"
         }
     }

@@ -3,18 +3,29 @@ public import Foundation
 /// One item of `GET /v1/renewals/{merchant}`, and the answer of `POST /v1/renewals`: the state of the renewal of one of the
 /// merchant's certificates.
 public struct RenewalPlanStatus: Codable, Sendable, Equatable {
-    /// A node whose HSM tokens must have proved the new key.
+    /// A node of the ledger, or one that the setting `renewal.nodes` names.
     public struct Node: Codable, Sendable, Equatable {
         public var node: String
         /// True if the node has proved the key within the last 24 hours.
         public var proved: Bool
         /// True if it has done so with the key's certificate of Apple.
         public var provedWithCertificate: Bool
+        /// True if the node's HSM tokens must have proved the key before a change at Apple.
+        public var required: Bool
+        /// True if its daemon runs, so that it cannot be excluded.
+        public var up: Bool
+        /// The time of its daemon's last commit, by the server's clock; absent if unknown, as for a ledger in a file.
+        public var lastSeen: Date?
 
-        public init(node: String, proved: Bool, provedWithCertificate: Bool) {
+        public init(
+            node: String, proved: Bool, provedWithCertificate: Bool, required: Bool, up: Bool, lastSeen: Date? = nil
+        ) {
             self.node = node
             self.proved = proved
             self.provedWithCertificate = provedWithCertificate
+            self.required = required
+            self.up = up
+            self.lastSeen = lastSeen
         }
     }
 
@@ -64,6 +75,8 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     /// All steps in order; empty if no renewal is under way.
     public var steps: [RotationStatus.Step]
     public var nodes: [Node]
+    /// The attempt about whose repetition a person decides; absent unless the step is `decide_repeat`.
+    public var repeatable: RenewalRequest.Attempt?
     /// The renewal's identifier, 16 hex characters; absent, like all of the following, if none was begun.
     public var renewal: String?
     /// `open`, `finished` or `abandoned`.

@@ -152,10 +152,14 @@ public struct LedgerMove: Sendable {
     }
 
     /// Opens the file. Refuses a file whose restore is not accepted. Only the acceptance sets the fence for forgotten
-    /// releases, and after a move no node would know that it is missing.
+    /// releases, and after a move no node would know that it is missing. Refuses an open renewal too: the nodes for which
+    /// it waits would change.
     private func fileToMove() throws -> MovedFile {
         let file = try MovedFile(path: path)
         guard !file.awaitsAcceptance else { throw LedgerMoveError.restored(path: path) }
+        if file.mark == nil, let merchant = try file.merchantOfOpenRenewal() {
+            throw LedgerMoveError.openRenewal(path: path, merchant: merchant)
+        }
         return file
     }
 

@@ -66,9 +66,6 @@ final class MovedFile {
         guard version == SQLiteTables.version else {
             throw LedgerMoveError.olderFile(path: path, found: version, known: SQLiteTables.version)
         }
-        // The nodes of an open renewal would change while it waits for them.
-        let open = try db.run("SELECT merchant_identifier FROM renewal WHERE state = 'open' LIMIT 1", []).first
-        if let open { throw LedgerMoveError.openRenewal(path: path, merchant: try open.text(0)) }
         return (node, nil)
     }
 
@@ -113,7 +110,14 @@ final class MovedFile {
 
     func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
 
-    /// The renewals, which have ended. Their attempts say if a key may have another certificate at Apple.
+    /// The merchant of an open renewal; nil if none is open.
+    func merchantOfOpenRenewal() throws -> String? {
+        try read { db in
+            try db.run("SELECT merchant_identifier FROM renewal WHERE state = 'open' LIMIT 1", []).first?.text(0)
+        }
+    }
+
+    /// The renewals that have ended. Their attempts say if a key may have another certificate at Apple.
     func renewals() throws -> [StoredRenewal] { try read { db in try RenewalRow.all("state <> 'open'", [], db) } }
 
     /// Returns the ordinals, identifiers, public keys, planning times and HSM tokens of the audit keys.

@@ -104,7 +104,10 @@ struct ConfigurationProblemTests {
             WrongSection(
                 "renewal: { issuer: \"a b\", key_id: 2X9R4HXF34 }",
                 "6 renewal.issuer: must be 1 to 64 letters, digits and hyphens"),
-            WrongSection("renewal: { issuer: a, key_id: b, nodes: [c] }", "6 renewal.nodes: unknown key"),
+            WrongSection("renewal: { issuer: a, key_id: b, node: c }", "6 renewal.node: unknown key"),
+            WrongSection(
+                "renewal: { issuer: a, key_id: b, nodes: [c, c] }", "6 renewal.nodes: must have the names of 1 to 1024"),
+            WrongSection("renewal: { issuer: a, key_id: b, nodes: [\"c d\"] }", "6 renewal.nodes: must have the names"),
             WrongSection("approvals:\n  people: 0", "7 approvals.people: must be 2 or 1"),
             WrongSection(
                 "approvals:\n  people: 3",

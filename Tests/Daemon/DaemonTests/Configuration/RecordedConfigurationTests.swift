@@ -166,7 +166,7 @@ struct RecordedConfigurationTests {
                   retain_records: 400d
                 access:
                   - { name: checkout, user: root, group: root, roles: [decrypt, admin], signing_time_window: 1m }
-                renewal: { issuer: 57246542-96fe-1a63-e053-0824d011072a, key_id: 2X9R4HXF34 }
+                renewal: { issuer: 57246542-96fe-1a63-e053-0824d011072a, key_id: 2X9R4HXF34, nodes: [backend-2, backend-1] }
 
                 """
         ).recordedValues

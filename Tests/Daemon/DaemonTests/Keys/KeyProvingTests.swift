@@ -116,18 +116,29 @@ import WorkerSupervision
         #expect(Set(setup.hsm.ciphertexts.current).count == 2)
     }
 
-    @Test("records a refusal for an HSM token that has the merchant's active key, and not the one that replaces it")
+    @Test("records a refusal for an HSM token without the key of an open renewal that has the key to be replaced")
     func withoutKey() async throws {
         let setup = try await Setup(
             replaced: ForgedMerchant(
                 authority: SharedForge.authority, type: .p256,
                 profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example")))
+        // Without a renewal, two HSM tokens may well have different keys.
+        let before = try await setup.prove()
+        #expect(before.isProved && before.results.map(\.hsmToken) == ["primary", "second"])
+        let merchant = try SharedForge.ecMerchant.merchant.identifier
+        var change = AdministrativeChange(at: Date(), records: [])
+        change.renewal = .start(
+            StoredRenewal(
+                identifier: .random(),
+                renewal: Renewal(merchantIdentifier: merchant, use: .processing, algorithm: .ec, newKey: setup.key),
+                requesterUID: 0, requesterName: "root", startedAt: Date()))
+        try await setup.record.ledger.apply(change)
         let outcome = try await setup.prove()
         #expect(!outcome.isProved && outcome.withoutKey == ["third"])
         #expect(outcome.results.map(\.hsmToken) == ["primary", "second", "third"])
         #expect(outcome.results.map { $0.failure?.code } == [nil, nil, .hsmUnavailable])
         #expect(Set(setup.hsm.asked.current) == [["primary"], ["second"]])
-        #expect(try await setup.proofs.map(\.outcome) == ["ok", "ok", "hsm_unavailable"])
+        #expect(try await setup.proofs.map(\.outcome) == ["ok", "ok", "ok", "ok", "hsm_unavailable"])
         // The record is the newest proof of that HSM token, so the node does not count as proved.
         let proofs = try await setup.record.ledger.proofs(of: setup.key, since: .distantPast)
         #expect(proofs.filter { !$0.succeeded }.map(\.hsmToken) == ["third"])

@@ -20,7 +20,12 @@ import Testing
         var circumstances = RenewalCircumstances(now: Self.now)
         circumstances.requiredNodes = ["b", "a"]
         change(&circumstances)
-        return RenewalPlanStatus(RenewalPlans.Plan(renewal: renewal, step: step, circumstances: circumstances))
+        var plan = RenewalPlans.Plan(renewal: renewal, step: step, circumstances: circumstances)
+        plan.nodes = [
+            .init(name: "a", isRequired: true, lastSeen: Self.now), .init(name: "b", isRequired: true, isUp: true),
+            .init(name: "portal", isRequired: false, isUp: true),
+        ]
+        return RenewalPlanStatus(plan)
     }
 
     private func names(_ status: RenewalPlanStatus, _ mark: String) -> [String] {
@@ -72,7 +77,30 @@ import Testing
         }
     }
 
-    @Test("says of each node if it has proved the key, and if with the certificate")
+    @Test("requires the nodes of the setting, and those that serve the merchant now; without the setting every node")
+    func required() {
+        func required(_ named: Set<String>, serving: Set<String> = [], portal: String? = "portal") -> Set<String> {
+            RenewalPlans.required(
+                named: named, known: ["host-a", "host-b", "gone", "portal", "portal-2"], serving: serving,
+                portal: portal)
+        }
+        #expect(required([]) == ["host-a", "host-b", "gone", "portal-2"])
+        #expect(required([], portal: nil) == ["host-a", "host-b", "gone", "portal", "portal-2"])
+        // A host that was removed is left out, and one that has not started yet is not.
+        #expect(required(["host-a", "new"]) == ["host-a", "new"])
+        #expect(required(["host-a"], serving: ["host-b", "portal"]) == ["host-a", "host-b"])
+        #expect(required(["host-a"], serving: ["portal"], portal: nil) == ["host-a", "portal"])
+    }
+
+    @Test("names the attempt that may be repeated")
+    func repeatable() {
+        #expect(status(.decideCreation(isRestored: true)).repeatable == .init(change: "create", number: 0))
+        let refused = status(.decideRepeat(.activate, number: 2, .refused))
+        #expect(refused.repeatable == .init(change: "activate", number: 2) && refused.step == "decide_repeat")
+        #expect(status(.read).repeatable == nil)
+    }
+
+    @Test("says of each node if it has proved the key, and if with the certificate, and if it is up")
     func nodes() {
         let status = status(.read) { circumstances in
             circumstances.proofs = [("a", true, true), ("b", false, true)].map { node, withCertificate, succeeded in
@@ -83,8 +111,10 @@ import Testing
         }
         #expect(
             status.nodes == [
-                .init(node: "a", proved: true, provedWithCertificate: true),
-                .init(node: "b", proved: true, provedWithCertificate: false),
+                .init(
+                    node: "a", proved: true, provedWithCertificate: true, required: true, up: false, lastSeen: Self.now),
+                .init(node: "b", proved: true, provedWithCertificate: false, required: true, up: true),
+                .init(node: "portal", proved: false, provedWithCertificate: false, required: false, up: true),
             ])
     }
 }

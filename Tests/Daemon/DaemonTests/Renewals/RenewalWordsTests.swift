@@ -26,6 +26,16 @@ import Testing
         }
     }
 
+    @Test("says why a person decides about a certificate that is not known here")
+    func decision() {
+        for isStored in [false, true] {
+            let restored = RenewalStep.decideCreation(isRestored: true).next(isStored: isStored)
+            let earlier = RenewalStep.decideCreation(isRestored: false).next(isStored: isStored)
+            #expect(restored.contains("ledger was restored") && !restored.contains("earlier renewal"), "\(restored)")
+            #expect(earlier.contains("earlier renewal") && !earlier.contains("restored"), "\(earlier)")
+        }
+    }
+
     @Test("names the nodes without payments, and raises the alarm only if none has any")
     func watch() {
         for isAlarming in [false, true] {

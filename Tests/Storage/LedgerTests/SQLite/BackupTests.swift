@@ -2,16 +2,52 @@ import AuditChain
 import Crypto
 import Foundation
 import GRDB
+import KeyTypes
 import Locks
+import MerchantKeys
+import PaymentToken
 import TestSupport
 import Testing
 
 @testable import Ledger
+@testable import OfflineLedger
 @testable import SQLiteLedger
 
 @Suite("Backups")
 struct BackupTests {
     private let signer = CheckpointSigner()
+
+    @Test("restores a copy that was made while a renewal was open, which then goes on")
+    func openRenewal() async throws {
+        let fixture = try await LedgerFixture(engine: .sqlite)
+        let key = LedgerFixture.hash(2)
+        try await fixture.ledger.store(LedgerFixture.record(key, state: .preActivation))
+        let stored = StoredRenewal(
+            identifier: .random(),
+            renewal: Renewal(
+                merchantIdentifier: "merchant.com.example", use: .processing, algorithm: .ec, newKey: key),
+            requesterUID: 1001, requesterName: "alice", startedAt: LedgerFixture.noon)
+        var change = AdministrativeChange(
+            at: LedgerFixture.noon,
+            records: [
+                AuditRecord(
+                    time: AuditTime(LedgerFixture.noon), event: .renewalStep(RenewalStepDetails(step: .start)))
+            ])
+        change.renewal = .start(stored)
+        try await fixture.ledger.apply(change)
+        let copy = try await fixture.sqlite.backup(to: fixture.directory.path("copy.sqlite"))
+
+        let directory = try FreshDirectory()
+        var settings = fixture.settings
+        settings.path = directory.path("ledger.sqlite")
+        let file = try FileHandle(forReadingFrom: URL(filePath: copy.path))
+        _ = try LedgerFileRestore(
+            copy: file, log: nil, named: "copy.sqlite", expected: nil, to: settings.path, now: LedgerFixture.noon
+        ).carryOut(changes: true)
+        let restored = try await SQLiteLedger.open(settings)
+        #expect(try await restored.openRenewals() == [stored])
+        await restored.close()
+    }
 
     @Test("copies one consistent state under load, with all answered releases, and restores it")
     func underLoad() async throws {

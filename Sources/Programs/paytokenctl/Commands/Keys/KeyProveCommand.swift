@@ -15,7 +15,8 @@ struct KeyProveCommand: AsyncParsableCommand {
             key has before its activation. A suspended, compromised or destroyed key is refused.
 
             Exit status: 0 every HSM token that shows the key proved it; 1 one did not, or the key is refused. HSM \
-            tokens that do not show the key are named on standard error.
+            tokens that do not show the key are named on standard error. While the key is being renewed (rotate renew), \
+            one that shows the key to be replaced and not the new one counts as a failure.
 
               paytokenctl key prove 9c1185a5
               paytokenctl key prove 9c1185a5 --output json | jq '.items[] | select(.proved | not)'
@@ -32,7 +33,7 @@ struct KeyProveCommand: AsyncParsableCommand {
         if !answer.withoutKey.isEmpty {
             Console.error("The key is not in: \(answer.withoutKey.joined(separator: ", ")).")
         }
-        if !answer.proved { throw CommandFailure(.no, "The key is not proved in every HSM token that shows it.") }
+        if !answer.proved { throw CommandFailure(.no, "The key is not proved in every HSM token that needs it.") }
     }
 
     private static func table(_ answer: KeyProofAnswer) -> Table {
