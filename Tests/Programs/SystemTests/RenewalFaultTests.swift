@@ -215,7 +215,14 @@ import TokenForge
         try await portal.reach("make_test_payment", of: merchant)
         let done = try await portal.renew(merchant, ["--test-payment-made"])
         #expect(done.status == 0, "\(done)")
+        // A renewal that has begun since is another one.
+        let started = try await portal.harness.paytokenctl([
+            "rotate", "start", merchant.merchant.identifier, "--out", portal.files.path("next.csr"),
+        ])
+        try #require(started.status == 0, "\(started)")
+        #expect(try await portal.post(merchant).status == 201)
         let shown = try await portal.reach("revoke", of: merchant, #","revokeOld":true"#)
+        #expect(shown["state"]?.stringValue == "finished")
         let change = String(decoding: try #require(shown["nextChange"]).compact, as: UTF8.self)
         let answer = try await portal.post(merchant, #","revokeOld":true,"approve":"# + change)
         #expect(answer.status == 409 && answer.text.contains("another party"), "\(answer)")

@@ -88,7 +88,9 @@ extension RenewalSteps {
         var key = known
         if keyBecomesActive {
             key.state = .active
-            draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .active, reason: AuditReason("renewed"))))
+            draft.setEvent(
+                .keyStateChange(
+                    KeyStateChange(from: nil, to: .active, reason: AuditReason("renewed"), approval: approval)))
             administrative.records.insert(recorder.auditRecord(of: draft, by: caller), at: 0)
             draft.setEvent(.renewalStep(details))
         }

@@ -1,6 +1,7 @@
 import DaemonAPI
 import Foundation
 import KeyTypes
+import Ledger
 import MerchantKeys
 import PaymentToken
 import Testing
@@ -90,6 +91,22 @@ import Testing
         #expect(required(["host-a", "new"]) == ["host-a", "new"])
         #expect(required(["host-a"], serving: ["host-b", "portal"]) == ["host-a", "host-b"])
         #expect(required(["host-a"], serving: ["portal"], portal: nil) == ["host-a", "portal"])
+    }
+
+    @Test("counts proofs from the start of a renewal on, unless a clock that was ahead gave its time")
+    func firstProof() {
+        func first(startedMinutesAgo minutes: Double?) -> TimeInterval {
+            let stored = minutes.map { minutes in
+                StoredRenewal(
+                    identifier: .random(),
+                    renewal: Renewal(merchantIdentifier: "m", use: .processing, algorithm: .ec, newKey: nil),
+                    requesterUID: 0, requesterName: "root", startedAt: Self.now.addingTimeInterval(-60 * minutes))
+            }
+            return Self.now.timeIntervalSince(stored.firstProof(at: Self.now, longestAge: 3600))
+        }
+        #expect(first(startedMinutesAgo: nil) == 3600 && first(startedMinutesAgo: 61) == 3600)
+        #expect(first(startedMinutesAgo: 59) == 59 * 60 && first(startedMinutesAgo: -4) == -4 * 60)
+        #expect(first(startedMinutesAgo: -6) == 3600)
     }
 
     @Test("names the attempt that may be repeated")
