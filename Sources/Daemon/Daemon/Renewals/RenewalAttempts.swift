@@ -125,7 +125,7 @@ extension RenewalSteps {
         let open = try await refusing(ledger: await ledger.approvals(limit: 1000)).first {
             $0.operation == operation && $0.parameters == parameters && $0.status == .pending && now < $0.expires
         }
-        guard let open, !open.isRequester(try await caller.person(), on: ledger.node.name) else { return open }
+        guard let open, !open.isRequester(try await caller.person(), on: ledger.node) else { return open }
         throw Refusal(
             .invalidState, "Another person has requested approval of this change already: \(open.identifier.hex).",
             details: "approval list")

@@ -227,7 +227,7 @@ struct RenewalPlans: Sendable {
             here.restoreFence = fence
         }
         // A proof counts for the certificates that Apple lists, from which wallets get the key.
-        let listed = renewal.listed(in: here.list).map(\.sha256)
+        let listed = renewal.listed(in: here.list).compactMap(\.sha256)
         let known =
             (stored?.certificate.map { AuditDigest.of($0).bytes } ?? entry?.certificate?.sha256).map { [$0] } ?? []
         let certificates = Set((listed.isEmpty ? known : listed).compactMap { AuditDigest(bytes: $0) })
