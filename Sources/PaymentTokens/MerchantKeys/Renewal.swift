@@ -146,6 +146,8 @@ public struct RenewalCircumstances: Sendable {
     /// The nodes that a person excludes. Every change at Apple is approved with their names. After the last change before the
     /// end, those with which it was approved count instead.
     public var excludedNodes: Set<String> = []
+    /// The nodes whose daemons are up. None of them is left out of a renewal that was begun here.
+    public var upNodes: Set<String> = []
     /// The proofs of the new key on all nodes, in any order.
     public var proofs: [Proof] = []
     /// True if the new key's certificate request is made.

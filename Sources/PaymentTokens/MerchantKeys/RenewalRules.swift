@@ -12,8 +12,9 @@ extension Renewal {
     ///    used at once.
     /// 3. After an unknown answer only reads follow, for ``doubtTime``. Then a person decides, by the attempt's number.
     /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node (no identity
-    ///    key does), a person has made a test payment, and Apple's list shows the new certificate in use.
-    /// 5. A node is left out only with the approval of a change. After the last change before the end, that approval counts.
+    ///    key does), a person has made a test, and Apple's list shows the new certificate in use.
+    /// 5. A node is left out only with the approval of a change, and while it is down. After the last change before the end,
+    ///    that approval counts.
     public func next(_ circumstances: RenewalCircumstances) -> RenewalStep {
         switch state {
         case .abandoned: return .done
@@ -29,11 +30,8 @@ extension Renewal {
         }
         // Once wallets use the certificate, waiting for a proof would only delay its import.
         let isActivated = isActivated(circumstances)
-        let known = certificateId ?? listed(in: circumstances.list).first?.identifier
-        // Apple uses every identity certificate that it lists, so no activation is approved.
-        let isLastChangeMade = isActivated || use == .identity && known != nil
-        let excluded =
-            isLastChangeMade && circumstances.isBegun ? nodesExcludedFromLastChange : circumstances.excludedNodes
+        let known = knownCertificate(circumstances)
+        let excluded = excludedNodes(circumstances)
         guard !circumstances.requiredNodes.isSubset(of: excluded) else { return .stop(.noRequiredNode) }
         if !isActivated {
             guard circumstances.hsmTokensWithoutKey.isEmpty else {
@@ -48,7 +46,7 @@ extension Renewal {
         let nodes = circumstances.unprovedNodes(withCertificate: true, without: excluded)
         guard nodes.isEmpty else { return .prove(nodes: nodes, withCertificate: true) }
         guard use == .identity else { return activation(of: certificate, circumstances) }
-        return circumstances.isTestPaymentMade ? .finish : .makeTestPayment
+        return ending(circumstances)
     }
 
     // MARK: Steps
@@ -87,9 +85,7 @@ extension Renewal {
         guard let list = circumstances.freshList(after: attempts.last) else { return .read }
         let same = list.entries.filter { $0.identifier == certificate }
         guard same.count == 1 else {
-            let certainAt = attempts.last { $0.change == .create }?.certainAt(at: circumstances.now)
-            let isNew = same.isEmpty && circumstances.now < certainAt ?? .distantPast
-            return isNew ? .find(.create) : .stop(.notListed(id: certificate))
+            return same.isEmpty ? missing(certificate, circumstances) : .stop(.notListed(id: certificate))
         }
         guard same[0].publicKeyHash == newKey, same[0].isOfItsType, isOfThisType(same[0]) else {
             return .stop(.wrongCertificate(id: certificate))
@@ -110,10 +106,24 @@ extension Renewal {
             return .watch(
                 nodes: nodes, isAlarming: circumstances.nodesWithPayments.isEmpty && alarm <= circumstances.now)
         }
+        return ending(circumstances)
+    }
+
+    private func ending(_ circumstances: RenewalCircumstances) -> RenewalStep {
         guard circumstances.isTestPaymentMade else { return .makeTestPayment }
-        // Another certificate may have been activated in the portal since.
+        // In the portal, another certificate may have been activated since, or this one revoked.
         guard let list = circumstances.freshList(after: nil) else { return .read }
-        return listed(in: list).contains { $0.isActivated == true } ? .finish : .find(.activate)
+        guard use == .identity else {
+            return listed(in: list).contains { $0.isActivated == true } ? .finish : .find(.activate)
+        }
+        guard certificate(in: list) == nil else { return .finish }
+        return missing(knownCertificate(circumstances), circumstances)
+    }
+
+    /// Returns the step while Apple's list has no certificate with this id: it may lack a new one for a while.
+    private func missing(_ certificate: String?, _ circumstances: RenewalCircumstances) -> RenewalStep {
+        let certainAt = attempts.last { $0.change == .create }?.certainAt(at: circumstances.now)
+        return circumstances.now < certainAt ?? .distantPast ? .find(.create) : .stop(.notListed(id: certificate))
     }
 
     private func revocation(_ circumstances: RenewalCircumstances) -> RenewalStep {
@@ -163,9 +173,25 @@ extension Renewal {
             || listed(in: circumstances.list).contains { $0.isActivated == true }
     }
 
+    /// The id of the new certificate, from Apple's answer or its list; nil if there is none yet.
+    private func knownCertificate(_ circumstances: RenewalCircumstances) -> String? {
+        certificateId ?? listed(in: circumstances.list).first?.identifier
+    }
+
+    /// Returns the nodes that the renewal goes on without. A node that is up may meet the new key's payments at any time, so
+    /// it is not among them, although people may have approved a change without it while it was down.
+    public func excludedNodes(_ circumstances: RenewalCircumstances) -> Set<String> {
+        guard circumstances.isBegun else { return circumstances.excludedNodes }
+        // Apple uses every identity certificate that it lists, so no activation is approved.
+        let isLastChangeMade =
+            isActivated(circumstances) || use == .identity && knownCertificate(circumstances) != nil
+        let approved = isLastChangeMade ? nodesExcludedFromLastChange : circumstances.excludedNodes
+        return approved.subtracting(circumstances.upNodes)
+    }
+
     /// The nodes without which the last change before the end was approved: the activation, or the creation of a certificate
     /// that was not activated here. None if neither was made here.
-    public var nodesExcludedFromLastChange: Set<String> {
+    private var nodesExcludedFromLastChange: Set<String> {
         func last(_ change: Change) -> Attempt? {
             attempts.last { $0.change == change && $0.outcome != .refused && $0.outcome != .notSent }
         }

@@ -25,8 +25,9 @@ extension Rotation {
     ///   - cutOff: the time until which the old keys still decrypt; nil if they stop immediately.
     ///   - force: true to finish although the old key is in use, or the new one is unproven.
     ///   - isServedElsewhere: true if this host serves no payments, so that its HSM tokens need not show the new key.
+    ///   - isProven: true if the new key has proved itself otherwise than by a use.
     public func finished(
-        cutOff: Date?, force: Bool, isServedElsewhere: Bool = false, now: Date
+        cutOff: Date?, force: Bool, isServedElsewhere: Bool = false, isProven: Bool = false, now: Date
     ) throws(RotationFinishError) -> [KeyRecord] {
         guard !oldKeys.isEmpty else { throw .noOldKey }
         guard let newKey, newKey.keyRecord.state == .active else { throw .newKeyNotActive }
@@ -44,7 +45,7 @@ extension Rotation {
         }
         if !force {
             guard oldInLastHour == 0 else { throw .oldKeyInUse }
-            guard newKey.isProven else { throw .newKeyUnproven(newKey) }
+            guard isProven || newKey.isProven else { throw .newKeyUnproven(newKey) }
         }
         return retired
     }

@@ -1,7 +1,9 @@
 import Foundation
 import KeyTypes
 import PaymentToken
+import TestSupport
 import Testing
+import TokenForge
 
 @testable import MerchantKeys
 
@@ -114,7 +116,54 @@ extension RenewalRulesTests {
             [.init(change: .create, number: 1, intendedAt: Self.now, outcome: .accepted, excludedNodes: ["b"])],
             certificateId: "NEW", use: .identity)
         here.excludedNodes = []
-        #expect(identity.next(here) == .finish)
+        #expect(identity.next(here) == .find(.create))
+    }
+
+    @Test("ends an identity key's renewal with a person's word, while Apple lists its certificate")
+    func identityEnd() throws {
+        let new = try ForgedMerchant(
+            authority: SharedForge.authority, type: .rsa2048,
+            profile: MerchantCertificateProfile(
+                merchantIdentifier: Self.merchant, kind: .merchantIdentity, now: Self.now))
+        func renewal(createdMinutesAgo minutes: Double) -> Renewal {
+            Renewal(
+                merchantIdentifier: Self.merchant, use: .identity, algorithm: .rsa,
+                newKey: .of(subjectPublicKeyInfo: new.key.subjectPublicKeyInfo), certificateId: "NEW",
+                attempts: [attempt(.create, .accepted, minutesAgo: minutes)])
+        }
+        var here = circumstances(
+            [entry(new, "NEW", isActivated: nil, type: "APPLE_PAY_MERCHANT_IDENTITY")], keyState: .active,
+            withCertificate: true)
+        #expect(renewal(createdMinutesAgo: 1).next(here) == .makeTestPayment)
+        here.isTestPaymentMade = true
+        #expect(renewal(createdMinutesAgo: 1).next(here) == .finish)
+        here.readBeganAt = Self.now.addingTimeInterval(-Renewal.longestReadAge - 1)
+        #expect(renewal(createdMinutesAgo: 1).next(here) == .read)
+        // Without it in the list, the certificate is too new, or it was revoked in the portal.
+        here = circumstances([], keyState: .active, withCertificate: true)
+        here.isTestPaymentMade = true
+        #expect(renewal(createdMinutesAgo: 1).next(here) == .find(.create))
+        #expect(renewal(createdMinutesAgo: 31).next(here) == .stop(.notListed(id: "NEW")))
+    }
+
+    @Test("leaves out no node that is up, although a change was approved without it while it was down")
+    func excludedAndUp() {
+        var here = circumstances([oldInUse])
+        here.proofs = [proof("a")]
+        (here.excludedNodes, here.upNodes) = (["b"], ["a"])
+        #expect(renewal().next(here) == .create(number: 1, previous: "OLD", isUsedAtOnce: false))
+        here.upNodes = ["a", "b"]
+        #expect(renewal().next(here) == .prove(nodes: ["b"], withCertificate: false))
+        let approved = Renewal.Attempt(
+            change: .activate, number: 1, intendedAt: Self.now.addingTimeInterval(-60), outcome: .accepted,
+            excludedNodes: ["b"])
+        here = circumstances([entry(certificates.new, "NEW", isActivated: true)], keyState: .active)
+        (here.hasCertificate, here.nodesWithPayments, here.isTestPaymentMade) = (true, ["a"], true)
+        here.upNodes = ["a"]
+        #expect(renewal([approved], certificateId: "NEW").next(here) == .finish)
+        here.upNodes = ["a", "b"]
+        #expect(
+            renewal([approved], certificateId: "NEW").next(here) == .watch(nodes: ["b"], isAlarming: false))
     }
 
     @Test("shows a plan that a person follows without the nodes of the call, to its end")

@@ -275,6 +275,8 @@ struct KeyRotations: Sendable {
         let reason: AuditReason
         /// True if this host serves no payments, and the new key has opened payment tokens on those that do.
         var isServedElsewhere = false
+        /// True if every node has proved the new key, and a person says that a test has succeeded.
+        var isProven = false
         /// The key that must be the new one; nil for the newest active key. Another key may become active meanwhile.
         var newKey: PublicKeyHash?
     }
@@ -304,7 +306,8 @@ struct KeyRotations: Sendable {
         let retired: [KeyRecord]
         do throws(RotationFinishError) {
             retired = try rotation.finished(
-                cutOff: finish.cutOff, force: finish.force, isServedElsewhere: finish.isServedElsewhere, now: now)
+                cutOff: finish.cutOff, force: finish.force, isServedElsewhere: finish.isServedElsewhere,
+                isProven: finish.isProven, now: now)
         } catch {
             throw rotation.refusal(error)
         }

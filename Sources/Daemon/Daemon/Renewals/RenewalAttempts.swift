@@ -39,7 +39,7 @@ extension RenewalSteps {
         }
         let renewal = stored.renewal
         let newKey = try stored.key
-        let excludedNodes = plan.circumstances.excludedNodes
+        let excludedNodes = renewal.excludedNodes(plan.circumstances)
         let needsApproval = rule.needsSecondPerson(caller)
         guard needsApproval || request.approval == nil else {
             throw Refusal(

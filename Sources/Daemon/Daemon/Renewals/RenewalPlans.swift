@@ -140,8 +140,8 @@ struct RenewalPlans: Sendable {
                 "No proof of these nodes is needed, so they cannot be excluded: \(others.joined(separator: ", ")).",
                 details: "the nodes are \(here.requiredNodes.sorted().joined(separator: ", "))")
         }
-        let isUp = Set(nodes.filter(\.isUp).map(\.name))
-        here.excludedNodes = statements.excludedNodes.subtracting(stored == nil ? [] : isUp)
+        here.upNodes = Set(nodes.filter(\.isUp).map(\.name))
+        here.excludedNodes = statements.excludedNodes
         here.isTestPaymentMade = statements.isTestPaymentMade
         here.isRevocationWanted = statements.isRevocationWanted
         here.repeatedAttempt = statements.repeated
@@ -167,25 +167,29 @@ struct RenewalPlans: Sendable {
         return Plan(
             stored: stored, renewal: renewal, step: renewal.next(here), circumstances: here, readFault: fault,
             nodes: nodes,
-            includedNodes: statements.excludedNodes.intersection(isUp).subtracting(here.excludedNodes).sorted())
+            includedNodes: stored == nil ? [] : statements.excludedNodes.intersection(here.upNodes).sorted())
     }
 
     /// Returns the required nodes.
     ///
-    /// Without the setting every node of the ledger is required. With it, those that it names are, and those that are up and
-    /// have an active key which the renewal replaces: the setting may be older than the host. This node is required only if
-    /// it serves payments or is named.
+    /// Without the setting every node of the ledger is required. With it, those that it names are, and those that were up
+    /// within ``removalTime`` and have an active key which the renewal replaces: the setting may be older than the host. This
+    /// node is required only if it serves payments or is named.
     ///
     /// - Parameters:
     ///   - named: the nodes of the setting; empty without it.
     ///   - portal: this node's name if it serves no payments; otherwise nil.
-    ///   - serving: the nodes that are up and have a key to be replaced.
+    ///   - serving: the nodes that were up within that time and have a key to be replaced.
     static func required(
         named: Set<String>, known: Set<String>, serving: Set<String>, portal: String?
     ) -> Set<String> {
         let own = portal.map { [$0] } ?? []
         return named.isEmpty ? known.subtracting(own) : named.union(serving.subtracting(own))
     }
+
+    /// The time after its last commit from which a node that the setting does not name counts as removed. A host that is only
+    /// being restarted needs the new key.
+    private static let removalTime: TimeInterval = 86_400
 
     /// Returns the nodes of the ledger, and those of the setting.
     private func nodes(for renewal: Renewal, _ servesPayments: Bool) async throws(Refusal) -> [Node] {
@@ -196,13 +200,15 @@ struct RenewalPlans: Sendable {
         let named = rotations.administration.renewal?.nodes ?? []
         let portal = servesPayments ? nil : ledger.node
         var serving: Set<String> = []
-        if !named.isEmpty, !isUp.subtracting(named).subtracting(portal.map { [$0] } ?? []).isEmpty {
+        let oldest = clock.now().addingTimeInterval(-Self.removalTime)
+        let recent = isUp.union(known.filter { status[$0].map { $0.lastSeen > oldest } ?? false })
+        if !named.isEmpty, !recent.subtracting(named).subtracting(portal.map { [$0] } ?? []).isEmpty {
             let replaced = rotations.administration.catalogue.index.entries.filter {
                 $0.merchantIdentifier == renewal.merchantIdentifier && $0.use == renewal.use
                     && $0.algorithm == renewal.algorithm && $0.state == .active
             }
             let holders = try await refusing(ledger: await ledger.keyHolders())
-            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(isUp)
+            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(recent)
         }
         let required = Self.required(named: named, known: known, serving: serving, portal: portal)
         return known.union(required).sorted().map { name in

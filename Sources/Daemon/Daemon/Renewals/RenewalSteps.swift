@@ -230,7 +230,7 @@ struct RenewalSteps: Sendable {
         let all = try await rotations.rotations(of: renewal.merchantIdentifier)
         let rotation = all.first { $0.use == renewal.use && $0.algorithm == renewal.algorithm }
         let step = AdministrativeChange.RenewalStep.finish(stored.identifier)
-        let excludedNodes = renewal.nodesExcludedFromLastChange
+        let excludedNodes = renewal.excludedNodes(plan.circumstances)
         // The rotation's new key may be one that waits, and was never used.
         let keys = rotation.map { $0.oldKeys + [$0.newKey].compactMap(\.self) } ?? []
         let active = keys.filter { $0.keyRecord.state == .active }
@@ -240,7 +240,8 @@ struct RenewalSteps: Sendable {
         draft.setEvent(.renewalStep(Self.details(.finish, of: stored, without: excludedNodes)))
         let record = recorder.auditRecord(of: draft, by: caller)
         // Late payment tokens for the old key are opened until its cut-off. Requests with an old
-        // identity key would fail at once, so it must not be in use.
+        // identity key would fail at once, so it must not be in use. The new one may have no use yet: the plan has
+        // its proofs with Apple's certificate, and a person's word.
         let cutOff =
             renewal.use == .processing
             ? Date(timeIntervalSince1970: (now.timeIntervalSince1970 + KeyRotations.standardCutOff).rounded(.down))
@@ -250,7 +251,7 @@ struct RenewalSteps: Sendable {
             KeyRotations.Finish(
                 use: renewal.use, algorithm: renewal.algorithm, cutOff: cutOff, force: renewal.use == .processing,
                 reason: AuditReason("renewed"), isServedElsewhere: !plans.access().permitsDecryption,
-                newKey: renewal.newKey),
+                isProven: true, newKey: renewal.newKey),
             with: (step, record), by: caller, dryRun: false, draft: draft)
     }
 

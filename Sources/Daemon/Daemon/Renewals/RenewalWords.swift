@@ -77,9 +77,17 @@ extension RenewalStep {
 
     /// Returns the sentence that tells the operator what happens next.
     ///
-    /// - Parameter isStored: true if the renewal was begun here. Then daemons take its steps, and no sentence sends the
-    ///   operator to the portal, where one person acts alone.
-    func next(isStored: Bool) -> String { isStored ? storedNext ?? plannedNext : plannedNext }
+    /// - Parameters:
+    ///   - isStored: true if the renewal was begun here. Then daemons take its steps, and no sentence sends the
+    ///     operator to the portal, where one person acts alone.
+    ///   - use: the use of the renewed key.
+    func next(isStored: Bool, of use: KeyUse = .processing) -> String {
+        if use == .identity, self == .makeTestPayment {
+            return "Request a merchant session on each node (paytokenctl session check)"
+                + (isStored ? ", then repeat this with testPaymentMade." : ".")
+        }
+        return isStored ? storedNext ?? plannedNext : plannedNext
+    }
 
     /// The sentence for a renewal that was begun here; nil if it is that of a plan.
     private var storedNext: String? {

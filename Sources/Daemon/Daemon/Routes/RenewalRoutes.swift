@@ -89,7 +89,7 @@ extension RenewalPlanStatus {
             merchantIdentifier: plan.renewal.merchantIdentifier, algorithm: plan.renewal.algorithm.name,
             use: plan.renewal.use.name, publicKeyHash: plan.renewal.newKey?.base64, readAt: here.list?.readAt,
             step: plan.step.name,
-            next: plan.step.next(isStored: plan.stored != nil)
+            next: plan.step.next(isStored: plan.stored != nil, of: plan.renewal.use)
                 + (plan.readFault.map { " The last read failed: \($0)" } ?? "")
                 + (plan.includedNodes.isEmpty
                     ? "" : " Not excluded, since they are up: \(plan.includedNodes.joined(separator: ", "))."),

@@ -50,7 +50,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
         help: ArgumentHelp("Repeat an attempt whose outcome you know, such as create:1.", valueName: "change:number"))
     var repeatAttempt: RepeatedAttempt?
 
-    @Flag(help: "Say that a payment with the new key has succeeded on each node.")
+    @Flag(help: "Say that a payment, or a merchant session, with the new key has succeeded on each node.")
     var testPaymentMade = false
 
     @Flag(help: "Revoke the previous certificate, after the renewal is finished.")
@@ -131,9 +131,10 @@ struct RotateRenewCommand: AsyncParsableCommand {
                 var approving = request
                 (approving.approve, approving.approval) = (state.nextChange, approval)
                 let (after, _) = try await post(approving)
-                // Nothing begins if Apple's list has grown too old meanwhile.
+                // Nothing begins if Apple's list has grown too old meanwhile; then it is read first.
                 if after.attempts?.count == state.attempts?.count {
-                    begun.remove(state.step)
+                    if after.nextChange == nil { begun.remove(state.step) }
+                    try await Task.sleep(for: Self.pause)
                 } else {
                     approval = nil
                 }

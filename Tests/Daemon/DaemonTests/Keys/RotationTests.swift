@@ -233,6 +233,9 @@ struct RotationTests {
         #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 payment tokens"))
         #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("finish with force"))
         #expect(refusal(rotation, force: true) == nil)
+        #expect(throws: RotationFinishError.oldKeyInUse) {
+            try rotation.finished(cutOff: nil, force: false, isProven: true, now: now)
+        }
     }
 
     @Test("refuses to finish before the new key has opened a payment token, unless forced")

@@ -26,6 +26,15 @@ import Testing
         }
     }
 
+    @Test("asks for a merchant session with an identity key, which opens no payments")
+    func identity() {
+        for isStored in [false, true] {
+            let next = RenewalStep.makeTestPayment.next(isStored: isStored, of: .identity)
+            #expect(next.contains("session check") && !next.contains("payment on"), "\(next)")
+            #expect(next.contains("testPaymentMade") == isStored, "\(next)")
+        }
+    }
+
     @Test("says why a person decides about a certificate that is not known here")
     func decision() {
         for isStored in [false, true] {

@@ -58,8 +58,9 @@ import TokenForge
         // A person may go on without the node, by its name.
         try await portal.reach("create", of: merchant, #","excludeNodes":["node-2"]"#)
         #expect(try await portal.approve(merchant)["step"]?.stringValue == "prove" && portal.writes == [])
-        // But not without all, and it names no node whose proof is not needed.
-        try await portal.reach("stop", of: merchant, #","excludeNodes":["node-1","node-2"]"#)
+        // A node that is up is not excluded, and a node whose proof is not needed is not named.
+        let both = try await portal.reach("create", of: merchant, #","excludeNodes":["node-1","node-2"]"#)
+        #expect(both["next"]?.stringValue?.contains("up: node-1.") == true)
         for other in ["portal", "node-3"] {
             let answer = try await portal.post(merchant, #","excludeNodes":["\#(other)"]"#)
             #expect(answer.status == 400 && answer.text.contains(other), "\(answer)")
