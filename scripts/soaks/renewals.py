@@ -347,8 +347,11 @@ class Operator(Person):
             # The other operator's command may go on after the first one's has been killed.
             steps = shown[statuses.index(None)] if None in statuses else shown[0]
             if sum(map(len, shown)) > count:
-                count, since = sum(map(len, shown)), time.monotonic()
-                strike = since + self.chance.uniform(0, 0.6) if self.chance.random() < 0.5 else math.inf
+                count = sum(map(len, shown))
+                strike = time.monotonic() + self.chance.uniform(0, 0.6) if self.chance.random() < 0.5 else math.inf
+                # A read that fails in between changes the step for a moment.
+                if steps[-1:] not in ([b"find"], [b"read"]):
+                    since = time.monotonic()
             if time.monotonic() > strike:
                 strike = math.inf
                 self.strikes.strike()

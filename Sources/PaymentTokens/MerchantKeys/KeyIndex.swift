@@ -34,12 +34,9 @@ public final class KeyIndex: Sendable {
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
     /// Returns those of these HSM tokens that show another active key of this merchant, use and algorithm, and not this key.
-    /// Payments would fail there if the key replaced the other.
-    ///
-    /// - Parameter orUnread: true to return those too that were not read yet, and may show any key.
+    /// Payments would fail there if the key replaced the other. One that was not read yet may show any key.
     public func hsmTokens(
-        _ names: [String], without key: PublicKeyHash, of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm,
-        orUnread: Bool = true
+        _ names: [String], without key: PublicKeyHash, of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
     ) -> [String] {
         let table = current.withLock { $0 }
         let others = table.sorted.filter {
@@ -48,9 +45,7 @@ public final class KeyIndex: Sendable {
         }
         let needing = Set(others.flatMap(\.hsmTokens))
         let showing = table.byHash[key]?.hsmTokens ?? []
-        return names.filter { name in
-            !showing.contains(name) && (needing.contains(name) || orUnread && !table.hasRead(name))
-        }
+        return names.filter { !showing.contains($0) && (needing.contains($0) || !table.hasRead($0)) }
     }
 
     /// A number that rises with each change of the entries.

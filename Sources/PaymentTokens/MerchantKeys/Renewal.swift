@@ -39,30 +39,35 @@ public struct Renewal: Sendable, Equatable {
         public let number: Int
         public let intendedAt: Date
         public internal(set) var outcome: Outcome
+        /// The time at which the answer was stored; nil without one.
+        public internal(set) var answeredAt: Date?
         /// The nodes without whose proofs the attempt was approved.
         public let excludedNodes: Set<String>
 
         public init(
-            change: Change, number: Int, intendedAt: Date, outcome: Outcome, excludedNodes: Set<String> = []
+            change: Change, number: Int, intendedAt: Date, outcome: Outcome, answeredAt: Date? = nil,
+            excludedNodes: Set<String> = []
         ) {
             (self.change, self.number, self.intendedAt, self.outcome) = (change, number, intendedAt, outcome)
-            self.excludedNodes = excludedNodes
+            (self.answeredAt, self.excludedNodes) = (answeredAt, excludedNodes)
         }
 
         /// The time from which Apple's list counts as showing the attempt's effect, if it had one.
         ///
-        /// Nil if the attempt's time lies so far ahead that a wrong clock gave it. Then a person decides.
-        func certainAt(at now: Date) -> Date? {
-            isAhead(of: now) ? nil : intendedAt.addingTimeInterval(Renewal.doubtTime)
+        /// Nil if a wrong clock gave the attempt's time and its answer's. Then a person decides.
+        func certainAt(at now: Date) -> Date? { time(at: now)?.addingTimeInterval(Renewal.doubtTime) }
+
+        /// The time from which the attempt counts: its own, or that of its answer if the first lies so far ahead that a wrong
+        /// clock gave it. Without an answer it is `now`, until the outcome unknown is stored. Nil if both lie ahead.
+        func time(at now: Date) -> Date? {
+            let latest = now.addingTimeInterval(Renewal.largestClockDifference)
+            return [intendedAt, answeredAt ?? now].first { $0 <= latest }
         }
 
         /// Returns true if the answer to the attempt may still arrive.
         public func mayBeAnswered(at now: Date) -> Bool {
-            outcome == .intended && now < intendedAt.addingTimeInterval(Renewal.answerTime) && !isAhead(of: now)
-        }
-
-        private func isAhead(of now: Date) -> Bool {
-            intendedAt > now.addingTimeInterval(Renewal.largestClockDifference)
+            outcome == .intended && time(at: now) == intendedAt
+                && now < intendedAt.addingTimeInterval(Renewal.answerTime)
         }
     }
 
@@ -105,6 +110,8 @@ public struct Renewal: Sendable, Equatable {
     public static let shortestValidity: TimeInterval = 7 * 86_400
     /// The longest age of a proof. An HSM token may be replaced after it.
     public static let longestProofAge: TimeInterval = 86_400
+    /// The longest time between the results of a node's HSM tokens for one proof.
+    public static let largestProofDuration: TimeInterval = 300
     /// The time after the activation from which the lack of payments is an alarm.
     public static let alarmTime: TimeInterval = 30 * 60
     /// The largest number of a merchant's identity certificates that Apple permits.
@@ -184,7 +191,8 @@ public struct RenewalCircumstances: Sendable {
     }
 
     /// Returns true if a node has proved the key: the newest proof of each of its HSM tokens succeeded and is not too old.
-    /// A failed proof outweighs another of the same time.
+    /// A failed proof outweighs another of the same time. A node proves the key in all its HSM tokens at once, so one that
+    /// has no result since another one's success no longer belongs to the node.
     public func isProved(_ node: String, withCertificate: Bool) -> Bool {
         let times =
             now.addingTimeInterval(-Renewal.longestProofAge)...now.addingTimeInterval(Renewal.largestClockDifference)
@@ -192,7 +200,9 @@ public struct RenewalCircumstances: Sendable {
         let newest = Dictionary(grouping: recent, by: \.hsmToken).values.compactMap { ofToken in
             ofToken.max { ($0.at, $0.succeeded ? 0 : 1) < ($1.at, $1.succeeded ? 0 : 1) }
         }
-        return !newest.isEmpty && newest.allSatisfy { $0.succeeded && ($0.isWithCertificate || !withCertificate) }
+        let success = newest.filter(\.succeeded).map(\.at).max() ?? .distantPast
+        let current = newest.filter { $0.at >= success.addingTimeInterval(-Renewal.largestProofDuration) }
+        return !current.isEmpty && current.allSatisfy { $0.succeeded && ($0.isWithCertificate || !withCertificate) }
     }
 
     /// Returns the last list if its read began after the attempt and is recent enough to decide a change.
@@ -200,9 +210,7 @@ public struct RenewalCircumstances: Sendable {
         guard let list, let readBeganAt, now.timeIntervalSince(readBeganAt) <= Renewal.longestReadAge else {
             return nil
         }
-        // No read begins after the time of an attempt by a clock that was far ahead.
-        let time = attempt?.certainAt(at: now) == nil ? nil : attempt?.intendedAt
-        return time.map { readBeganAt > $0 } ?? true ? list : nil
+        return attempt?.time(at: now).map { readBeganAt > $0 } ?? true ? list : nil
     }
 }
 

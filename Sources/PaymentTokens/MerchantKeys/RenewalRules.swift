@@ -10,7 +10,7 @@ extension Renewal {
     /// 2. Before a certificate is requested, exactly one is in use at Apple that ends in more than
     ///    ``shortestValidity``, or the key is active here. For a certificate that is created while none is in use is
     ///    used at once.
-    /// 3. After an unknown answer only reads follow, for ``doubtTime``. Then a person decides, by the attempt's number.
+    /// 3. After an unknown answer only reads follow, until ``Attempt/certainAt(at:)``. Then a person decides, by the attempt's number.
     /// 4. Nothing happens to the old key before the new one has opened payment tokens on every required node (no identity
     ///    key does), a person has made a test, and Apple's list shows the new certificate in use.
     /// 5. A node is left out only with the approval of a change, and while it is down. After the last change before the end,
@@ -61,7 +61,9 @@ extension Renewal {
         // A forgotten attempt may have led to a certificate that the list lacks: one of an abandoned renewal of this key, or
         // one that followed the copy from which the ledger was restored.
         let isRestored = circumstances.restoreFence.map { fence in last.map { $0.intendedAt < fence } ?? true } ?? false
-        if isRestored || circumstances.hasEarlierCreation && last == nil {
+        // One whose outcome is unknown is named itself.
+        let isInDoubt = last.map { [.intended, .unknown].contains($0.outcome) } ?? false
+        if !isInDoubt, isRestored || circumstances.hasEarlierCreation && last == nil {
             if case .find? = step { return .find(.create) }
             let isDecided = circumstances.repeatedAttempt.map { $0 == (.create, 0) } ?? false
             guard isDecided else { return .decideCreation(isRestored: isRestored) }
@@ -267,14 +269,14 @@ extension Renewal {
     ///
     /// - Parameter certificateId: the id of the certificate that Apple created; nil for every other answer.
     public mutating func answer(
-        _ change: Change, number: Int, _ outcome: Attempt.Outcome, certificateId: String? = nil
+        _ change: Change, number: Int, _ outcome: Attempt.Outcome, certificateId: String? = nil, at now: Date
     ) throws(RenewalConflict) {
         guard let index = attempts.firstIndex(where: { $0.change == change && $0.number == number }) else {
             throw .unknown
         }
         let before = attempts[index].outcome
         guard before == .intended || before == .unknown, before != outcome else { throw .answered(before) }
-        attempts[index].outcome = outcome
+        (attempts[index].outcome, attempts[index].answeredAt) = (outcome, now)
         if change == .create, outcome == .accepted, let certificateId { found(certificateId: certificateId) }
     }
 

@@ -44,11 +44,9 @@ public struct StoredRenewal: Sendable, Equatable {
 
     /// The time of the answer to the last activation that Apple may have made; nil if there is none.
     public var activatedAt: Date? {
-        var time: Date?
-        for (attempt, details) in zip(renewal.attempts, attempts) where attempt.change == .activate {
-            if attempt.outcome == .accepted || attempt.outcome == .unknown { time = details.answeredAt }
-        }
-        return time
+        renewal.attempts.last {
+            $0.change == .activate && ($0.outcome == .accepted || $0.outcome == .unknown)
+        }?.answeredAt
     }
 
     /// - Parameter renewal: a renewal with a key and without attempts.
@@ -74,8 +72,6 @@ public struct RenewalAttempt: Sendable, Equatable {
     public let excludedNodes: Set<String>
     /// Apple's status and code of a refusal.
     public internal(set) var code: String?
-    /// The time at which the answer was stored; nil without one.
-    public internal(set) var answeredAt: Date?
 
     public init(
         identifier: RenewalAttemptId, change: Renewal.Change, number: Int, target: String,
@@ -108,7 +104,8 @@ extension LedgerTransaction {
         case .answer(let attempt, let identifier, let outcome, let code, let certificate):
             try change(identifier) { stored throws(RenewalConflict) in
                 guard let known = stored.attempts.first(where: { $0.identifier == attempt }) else { throw .unknown }
-                try stored.renewal.answer(known.change, number: known.number, outcome, certificateId: certificate?.id)
+                try stored.renewal.answer(
+                    known.change, number: known.number, outcome, certificateId: certificate?.id, at: now)
                 // A list may have shown another certificate of the key before; then that one is kept.
                 if let certificate, certificate.id == stored.renewal.certificateId {
                     stored.certificate = stored.certificate ?? certificate.der

@@ -80,9 +80,6 @@ struct KeyIndexTests {
         // An HSM token that was not read since the start may have the old key.
         #expect(
             index.hsmTokens(["unread", "second"], without: key, of: merchant, .processing, .ec) == ["unread", "second"])
-        #expect(
-            index.hsmTokens(["unread", "second"], without: key, of: merchant, .processing, .ec, orUnread: false)
-                == ["second"])
     }
 
     @Test("Shows the worker's reason for a key that the worker found inconsistent")

@@ -24,9 +24,11 @@ extension RenewalRulesTests {
         #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
             try renewal.abandon(at: Self.now)
         }
-        try renewal.answer(.create, number: 1, .unknown)
-        #expect(throws: RenewalConflict.answered(.unknown)) { try renewal.answer(.create, number: 1, .unknown) }
-        #expect(throws: RenewalConflict.unknown) { try renewal.answer(.create, number: 2, .unknown) }
+        try renewal.answer(.create, number: 1, .unknown, at: Self.now)
+        #expect(throws: RenewalConflict.answered(.unknown)) {
+            try renewal.answer(.create, number: 1, .unknown, at: Self.now)
+        }
+        #expect(throws: RenewalConflict.unknown) { try renewal.answer(.create, number: 2, .unknown, at: Self.now) }
         #expect(throws: RenewalConflict.otherNumber(2)) {
             try renewal.begin(.create, number: 1, at: Self.now.addingTimeInterval(3600))
         }
@@ -34,9 +36,11 @@ extension RenewalRulesTests {
             try renewal.begin(.create, number: 2, at: Self.now.addingTimeInterval(Renewal.doubtTime - 1))
         }
         // The answer arrives although the attempt counted as unknown.
-        try renewal.answer(.create, number: 1, .accepted, certificateId: "NEW")
+        try renewal.answer(.create, number: 1, .accepted, certificateId: "NEW", at: Self.now)
         #expect(renewal.certificateId == "NEW")
-        #expect(throws: RenewalConflict.answered(.accepted)) { try renewal.answer(.create, number: 1, .refused) }
+        #expect(throws: RenewalConflict.answered(.accepted)) {
+            try renewal.answer(.create, number: 1, .refused, at: Self.now)
+        }
         // The list may lack the certificate, so that a new renewal of the key would request a second one.
         #expect(throws: RenewalConflict.inDoubt(until: Self.now.addingTimeInterval(Renewal.doubtTime))) {
             try renewal.abandon(at: Self.now.addingTimeInterval(Renewal.doubtTime - 1))
@@ -199,29 +203,48 @@ extension RenewalRulesTests {
         #expect(accepted.next(here) == .find(.create))
         here.restoreFence = Self.now.addingTimeInterval(60)
         #expect(later.next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
+        // The decision about one with an unknown outcome names it.
+        let unknown = renewal([attempt(.create, .unknown, minutesAgo: 31)])
+        #expect(unknown.next(here) == .decideRepeat(.create, number: 1, .unknown))
+        here.repeatedAttempt = (.create, 1)
+        #expect(unknown.next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
     }
 
-    @Test("waits for no attempt of a clock that was far ahead: a person decides")
+    @Test("counts an attempt of a clock that was far ahead from its answer, and waits no longer than for another")
     func clockAhead() throws {
         var here = circumstances([oldInUse])
         // Four minutes may be the difference of two clocks; an hour is not.
         #expect(
             renewal([attempt(.create, .intended, minutesAgo: -4)]).next(here) == .awaitAnswer(.create, number: 1))
-        for outcome in [Renewal.Attempt.Outcome.intended, .unknown] {
-            let ahead = attempt(.create, outcome, minutesAgo: -60)
-            #expect(!ahead.mayBeAnswered(at: Self.now))
-            here.repeatedAttempt = nil
-            #expect(renewal([ahead]).next(here) == .decideRepeat(.create, number: 1, .unknown))
-            here.repeatedAttempt = (.create, 1)
-            #expect(renewal([ahead]).next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
-            var begun = renewal([ahead])
-            try begun.begin(.create, number: 2, at: Self.now)
-            var abandoned = renewal([ahead])
-            try abandoned.abandon(at: Self.now)
-            #expect(abandoned.state == .abandoned)
+        func ahead(_ outcome: Renewal.Attempt.Outcome, answeredMinutesAgo minutes: Double?) -> Renewal.Attempt {
+            Renewal.Attempt(
+                change: .create, number: 1, intendedAt: Self.now.addingTimeInterval(3600), outcome: outcome,
+                answeredAt: minutes.map { Self.now.addingTimeInterval(-60 * $0) })
         }
+        // Until an outcome is stored, no list is new enough.
+        #expect(!ahead(.intended, answeredMinutesAgo: nil).mayBeAnswered(at: Self.now))
+        #expect(renewal([ahead(.intended, answeredMinutesAgo: nil)]).next(here) == .read)
+        for minutes in [nil, 29.0] {
+            let doubtful = ahead(minutes == nil ? .intended : .unknown, answeredMinutesAgo: minutes)
+            var begun = renewal([doubtful])
+            let end = Self.now.addingTimeInterval(60 * (30 - (minutes ?? 0)))
+            #expect(throws: RenewalConflict.inDoubt(until: end)) { try begun.begin(.create, number: 2, at: Self.now) }
+            #expect(throws: RenewalConflict.inDoubt(until: end)) { try begun.abandon(at: Self.now) }
+        }
+        here.repeatedAttempt = (.create, 1)
+        #expect(renewal([ahead(.unknown, answeredMinutesAgo: 29)]).next(here) == .find(.create))
+        let decided = ahead(.unknown, answeredMinutesAgo: 31)
+        #expect(renewal([decided]).next(here) == .create(number: 2, previous: "OLD", isUsedAtOnce: false))
+        var begun = renewal([decided])
+        try begun.begin(.create, number: 2, at: Self.now)
+        here.repeatedAttempt = nil
+        #expect(renewal([decided]).next(here) == .decideRepeat(.create, number: 1, .unknown))
+        // The answer's clock was ahead too, so a person decides at once.
+        #expect(
+            renewal([ahead(.unknown, answeredMinutesAgo: -60)]).next(here)
+                == .decideRepeat(.create, number: 1, .unknown))
         let listed = circumstances([oldInUse, newListed], keyState: .active, withCertificate: true)
-        let created = renewal([attempt(.create, .accepted, minutesAgo: -60)], certificateId: "NEW")
+        let created = renewal([ahead(.accepted, answeredMinutesAgo: 2)], certificateId: "NEW")
         #expect(created.next(listed) == .activate(id: "NEW", number: 1))
     }
 

@@ -206,6 +206,9 @@ import TokenForge
             ([proof("a", succeeded: false, minutesAgo: 9), proof("a", minutesAgo: 5)], true),
             ([proof("a", succeeded: false, minutesAgo: 5), proof("a", minutesAgo: 9)], false),
             ([proof("a"), proof("a", succeeded: false, hsmToken: "spare")], false),
+            ([proof("a"), proof("a", succeeded: false, hsmToken: "spare", minutesAgo: 9)], false),
+            // An HSM token without a result of the node's last proof was removed.
+            ([proof("a"), proof("a", succeeded: false, hsmToken: "spare", minutesAgo: 11)], true),
             ([proof("a", minutesAgo: 24 * 60 + 1)], false),
             // The clock of another node is ahead, so its proof would outweigh later failures.
             ([proof("a", minutesAgo: -6)], false), ([proof("a", minutesAgo: -4)], true),

@@ -266,8 +266,8 @@ private struct RenewalWalk {
                     takesEffectAt: now + (fate < 3 ? 0 : .random(in: 0...150, using: &random)),
                     isAnswered: fate != 4))
             pass(0)
-        case 5: try? renewal.answer(change, number: number, .notSent)
-        case 6: try? renewal.answer(change, number: number, .refused)
+        case 5: try? renewal.answer(change, number: number, .notSent, at: now)
+        case 6: try? renewal.answer(change, number: number, .refused, at: now)
         default: break
         }
     }
@@ -290,7 +290,7 @@ private struct RenewalWalk {
         }
         if outcome == .refused { seen.insert("refused") }
         guard request.isAnswered else { return }
-        try? renewal.answer(request.change, number: request.number, outcome, certificateId: created)
+        try? renewal.answer(request.change, number: request.number, outcome, certificateId: created, at: now)
         if request.change == .activate, outcome == .accepted { here.activatedAt = now }
     }
 }

@@ -21,7 +21,7 @@ import Testing
     ///   - usedAtOnce: nil for a creation only.
     private static func daemon(
         _ step: String, shown: RenewalPlanStatus? = nil, attempts: [RenewalPlanStatus.Attempt] = [],
-        repeatable: RenewalRequest.Attempt? = nil, usedAtOnce: Bool? = nil
+        repeatable: RenewalRequest.Attempt? = nil, usedAtOnce: Bool? = nil, excluded: [String]? = nil
     ) async throws -> FakeDaemon {
         var state = plan(step)
         (state.renewal, state.state, state.attempts) = ("0102030405060708", "open", attempts)
@@ -29,7 +29,7 @@ import Testing
         if ["create", "activate", "revoke"].contains(step) {
             state.nextChange = RenewalChange(
                 renewal: "0102030405060708", change: step, number: 1, certificateId: step == "create" ? nil : "C7",
-                usedAtOnce: usedAtOnce ?? (step == "create"))
+                usedAtOnce: usedAtOnce ?? (step == "create"), excludedNodes: excluded)
         }
         return try await FakeDaemon([
             "POST /v1/renewals": try ok(state),
@@ -49,12 +49,13 @@ import Testing
 
     /// Returns true for each request that approves the change that was shown. Every request names the open renewal, except the
     /// first one of a revocation: then no renewal is open, and none is started.
-    private static func approvals(_ daemon: FakeDaemon) throws -> [Bool] {
+    private static func approvals(_ daemon: FakeDaemon, excluding excluded: [String]? = nil) throws -> [Bool] {
         try posted(daemon).enumerated().map { place, body in
             let isRevocation = place == 0 && body["revokeOld"]?.boolValue == true
             #expect(body["renewal"]?.stringValue == (isRevocation ? nil : "0102030405060708"))
             guard let change = body["approve"]?.objectValue else { return false }
             #expect(change["renewal"]?.stringValue == "0102030405060708" && change["number"]?.numberValue?.int == 1)
+            #expect(change["excludedNodes"]?.arrayValue?.compactMap(\.stringValue) == excluded)
             #expect(change["change"]?.stringValue == "create" || change["certificateId"]?.stringValue == "C7")
             return true
         }
@@ -64,18 +65,19 @@ import Testing
         "asks in a terminal before each change at Apple, and takes only yes",
         arguments: ["create", "activate", "revoke"])
     func asks(step: String) async throws {
-        let daemon = try await Self.daemon(step)
+        // The question names the nodes that the daemon excludes, and not one that is up.
+        let daemon = try await Self.daemon(step, excluded: ["c"])
         let yes = try await Command.answering(
-            ["yes"], ["rotate", "renew", "m", "--exclude-node", "c"], socket: daemon.path)
+            ["yes"], ["rotate", "renew", "m", "--exclude-node", "c", "--exclude-node", "d"], socket: daemon.path)
         let question =
             [
-                "create": "Request a new certificate of m (wallets may use it at once; without c) now? Type yes: ",
-                "activate": "Activate certificate C7 of m (without c) now? Type yes: ",
-            ][step] ?? "Revoke certificate C7 of m (without c) now? Type yes: "
+                "create": "Request a new certificate of m (wallets may use it at once; excluding c) now? Type yes: ",
+                "activate": "Activate certificate C7 of m (excluding c) now? Type yes: ",
+            ][step] ?? "Revoke certificate C7 of m (excluding c) now? Type yes: "
         #expect(yes.status == 75 && yes.error.contains(question), "\(yes)")
         // The scripted daemon shows the same step again and again, and the command tries it once.
         #expect(yes.error.contains("was not sent to Apple."), "\(yes)")
-        #expect(try Self.approvals(daemon) == [false, true, false])
+        #expect(try Self.approvals(daemon, excluding: ["c"]) == [false, true, false])
         for answer in ["no", "Yes", ""] {
             let no = try await Self.daemon(step)
             let refused = try await Command.answering([answer], ["rotate", "renew", "m"], socket: no.path)

@@ -126,9 +126,10 @@ extension Portal {
     /// Sends `POST /v1/renewals`.
     ///
     /// - Parameter members: further members of the body, each with a comma before it.
-    func post(_ merchant: ForgedMerchant, _ members: String = "") async throws -> CurlAnswer {
+    func post(_ merchant: ForgedMerchant, _ members: String = "", as who: Staff? = nil) async throws -> CurlAnswer {
         let body = #"{"merchantIdentifier":"\#(merchant.merchant.identifier)"\#(members)}"#
-        return try await harness.admin("/v1/renewals", body: Array(body.utf8))
+        return try await Curl.request(
+            "/v1/renewals", socket: harness.adminSocket, body: Array(body.utf8), as: who?.identity)
     }
 
     /// Begins the next change at Apple, as a person does who has answered the command's question. Begins none if the next
@@ -140,7 +141,7 @@ extension Portal {
         return try await state(merchant, members + #","approve":"# + String(decoding: change.compact, as: UTF8.self))
     }
 
-    private func state(_ merchant: ForgedMerchant, _ members: String) async throws -> JSONObject {
+    func state(_ merchant: ForgedMerchant, _ members: String) async throws -> JSONObject {
         let answer = try await post(merchant, members)
         try #require(answer.status == 200, "\(answer)")
         return try #require(try JSONValue(parsing: answer.body).objectValue)

@@ -246,8 +246,10 @@ import TokenForge
     }
 
     /// Has alice ask for the approval of the next change, and returns its identifier.
-    private func asked(_ merchant: ForgedMerchant, _ portal: Portal) async throws -> String {
-        let asked = try await portal.renew(merchant, ["--yes"], as: .alice)
+    private func asked(
+        _ merchant: ForgedMerchant, _ portal: Portal, _ options: [String] = ["--yes"]
+    ) async throws -> String {
+        let asked = try await portal.renew(merchant, options, as: .alice)
         try #require(asked.status == 75 && asked.error.contains("a second person must permit this"), "\(asked)")
         let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
         let approval = try #require(words.firstIndex(of: "approve").map { words[$0 + 1] })
@@ -299,8 +301,8 @@ import TokenForge
         let portal = try await Self.twoPeople(merchant)
         let approval = try await asked(merchant, portal)
         let using = ["--yes", "--approval", approval]
-        func isRefused(_ who: Staff, _ more: String..., saying sentence: String) async throws {
-            let used = try await portal.renew(merchant, using + more, as: who)
+        func isRefused(_ who: Staff, saying sentence: String) async throws {
+            let used = try await portal.renew(merchant, using, as: who)
             #expect(used.status == 1 && used.error.contains("approval_invalid: \(sentence)"), "\(used)")
         }
         try await isRefused(.alice, saying: "The operation is not approved yet")
@@ -327,5 +329,56 @@ import TokenForge
         #expect(portal.writes == ["POST"])
         let steps = try await portal.renewalSteps(merchant).filter { $0["step"]?.stringValue == "create" }
         #expect(steps.last?["approval"]?.stringValue == approval && steps.last?["outcome"]?.stringValue == "ok")
+    }
+
+    @Test(
+        "activates and revokes a certificate with an approval of that change, and not with the one before",
+        .everyEngine, .enabled(Staff.needsRoot) { try await Staff.canAct() })
+    func approvedActivation() async throws {
+        let merchant = try Portal.forged("appr")
+        let portal = try await Self.twoPeople(merchant)
+        /// Has alice, who acts with a second person only, begin the next change without the command's question.
+        func begin(_ members: String = "", approval: String?) async throws -> CurlAnswer {
+            let shown = try await portal.state(merchant, members)
+            let change = String(decoding: try #require(shown["nextChange"]).compact, as: UTF8.self)
+            return try await portal.post(
+                merchant, members + #","approve":\#(change)"# + (approval.map { #","approval":"\#($0)""# } ?? ""),
+                as: .alice)
+        }
+        /// Has alice ask and bob approve.
+        func approved(_ text: String, _ members: String = "") async throws -> String {
+            let pending = try await begin(members, approval: nil)
+            try #require(pending.status == 202, "\(pending)")
+            let approval = try #require(try JSONValue(parsing: pending.body).objectValue?["approval"]?.stringValue)
+            let listed = try await portal.harness.paytokenctl(["approval", "list"])
+            #expect(listed.output.contains(text), "\(listed)")
+            let bob = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.bob.identity)
+            try #require(bob.status == 0, "\(bob)")
+            return approval
+        }
+        try await portal.reach("create", of: merchant)
+        #expect(try await begin(approval: try await approved("new certificate")).status == 200)
+        try await portal.reach("activate", of: merchant)
+        let id = portal.certificates[1].id
+        let activation = try await approved("activation of \(id) instead of C1, attempt 1")
+        #expect(portal.writes == ["POST"])
+        let done = try await begin(approval: activation)
+        #expect(done.status == 200, "\(done)")
+        try await portal.reach("watch", of: merchant)
+        #expect(portal.writes == ["POST", "PATCH"] && portal.certificates.map(\.isActivated) == [false, true])
+        // The same approval activates nothing again, and revokes nothing.
+        let new = try Merchant(certificate: portal.certificates[1].content)
+        #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
+        try await portal.reach("done", of: merchant, #","testPaymentMade":true"#)
+        try await portal.reach("revoke", of: merchant, #","revokeOld":true"#)
+        let again = try await begin(#","revokeOld":true"#, approval: activation)
+        #expect(again.code == "approval_invalid", "\(again)")
+        let revocation = try await approved("revocation of C1", #","revokeOld":true"#)
+        let revoked = try await begin(#","revokeOld":true"#, approval: revocation)
+        #expect(revoked.status == 200, "\(revoked)")
+        try await portal.reach("done", of: merchant, #","revokeOld":true"#)
+        #expect(portal.writes == ["POST", "PATCH", "DELETE"])
+        let approvals = try await portal.renewalSteps(merchant).compactMap { $0["approval"]?.stringValue }
+        #expect(Set(approvals).isSuperset(of: [activation, revocation]))
     }
 }

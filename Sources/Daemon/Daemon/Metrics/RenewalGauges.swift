@@ -27,7 +27,6 @@ struct RenewalGauges: Sendable {
 extension StoredRenewal {
     /// The time of the start, or of the last attempt or answer.
     fileprivate var changedAt: Date {
-        (renewal.attempts.map(\.intendedAt) + attempts.compactMap(\.answeredAt)).max().map { max($0, startedAt) }
-            ?? startedAt
+        renewal.attempts.reduce(startedAt) { max($0, $1.intendedAt, $1.answeredAt ?? .distantPast) }
     }
 }

@@ -102,16 +102,6 @@ final class PortalReads: Sendable {
         request(merchant) { $0 >= ($1 ? Self.pauseAfterFailure : Self.pause) }
     }
 
-    /// Returns the merchant's read if it began at or after a time; it may be under way or have failed. Otherwise requests
-    /// one, as soon as none is under way, and returns nil. A caller repeats the call until the read has ended.
-    ///
-    /// A decision about a write needs a list that was read directly before it.
-    func request(_ merchant: PortalName, begunSince time: ContinuousClock.Instant) -> Read? {
-        if let read = read(of: merchant), read.began >= time { return read }
-        let read = request(merchant) { !$1 || $0 >= Self.pauseAfterFailure }
-        return read.began >= time ? read : nil
-    }
-
     /// - Parameter mayRepeat: returns true if an ended read may be repeated. Its parameters are the time since the end,
     ///   and true if the read failed.
     private func request(_ merchant: PortalName, _ mayRepeat: (Duration, Bool) -> Bool) -> Read {

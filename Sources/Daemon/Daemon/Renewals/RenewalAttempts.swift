@@ -11,7 +11,7 @@ import Refusals
 // The attempts to change something at Apple: their approvals, their place in the ledger, and their answers.
 extension RenewalSteps {
     /// A change at Apple that the plan permits now.
-    private struct Change {
+    struct Change {
         let kind: Renewal.Change
         let number: Int
         let request: PortalRequest
@@ -98,7 +98,7 @@ extension RenewalSteps {
         // If the ledger does not acknowledge the attempt, nothing is queued, and the attempt counts as unknown.
         try await recorder.apply(administrative, for: draft)
         if keyBecomesActive {
-            // Payments may follow the certificate at once.
+            // Wallets may use the certificate at once.
             do throws(Refusal) {
                 try await refusing(ledger: await administration.catalogue.keyChanged(newKey))
             } catch {
@@ -118,7 +118,7 @@ extension RenewalSteps {
 
     /// Returns the caller's open request for the same change; nil if there is none.
     ///
-    /// - Throws: invalid_state if another person has requested it. Two approvals of one change would be one too many.
+    /// - Throws: invalid_state if another person has requested it.
     private func openRequest(
         for operation: ApprovalOperation, _ parameters: AuditDigest, by caller: Caller
     ) async throws(Refusal) -> Approval? {
@@ -183,7 +183,7 @@ extension RenewalSteps {
     }
 
     /// The approved parameters. A request for the same attempt of another renewal, or with other consequences, has others.
-    private static func parameters(
+    static func parameters(
         _ operation: ApprovalOperation, _ change: Change, _ stored: StoredRenewal, _ newKey: PublicKeyHash,
         _ excludedNodes: Set<String>
     ) -> AuditDigest {
@@ -211,7 +211,9 @@ extension RenewalSteps {
         let verb =
             switch change.kind {
             case .create: change.isUsedAtOnce ? "new certificate, in use at once," : "new certificate,"
-            case .activate: "activation of \(change.request.name),"
+            case .activate:
+                "activation of \(change.request.name)"
+                    + (renewal.previousCertificateId.map { " instead of \($0)," } ?? ",")
             case .revoke: "revocation of \(change.request.name) of key \(change.key.hex.prefix(16)),"
             }
         let repeating = change.repeated.map { ", repeating \($0)" } ?? ""

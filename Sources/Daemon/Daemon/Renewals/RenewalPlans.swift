@@ -47,14 +47,20 @@ struct RenewalPlans: Sendable {
         /// The change at Apple that is next; nil if the next step is no change there, or no renewal was begun, or the ledger
         /// lacks the certificate.
         var nextChange: RenewalChange? {
-            guard let renewal = stored?.identifier.hex else { return nil }
+            guard let stored else { return nil }
+            let excluded = stored.renewal.excludedNodes(circumstances).sorted()
+            func change(_ change: Renewal.Change, _ number: Int, of id: String? = nil, usedAtOnce: Bool = false)
+                -> RenewalChange
+            {
+                RenewalChange(
+                    renewal: stored.identifier.hex, change: change.rawValue, number: number, certificateId: id,
+                    usedAtOnce: usedAtOnce, excludedNodes: excluded.isEmpty ? nil : excluded)
+            }
             switch step {
-            case .create(let number, _, let isUsedAtOnce):
-                return RenewalChange(renewal: renewal, change: "create", number: number, usedAtOnce: isUsedAtOnce)
-            case .activate(let id, let number) where id == stored?.renewal.certificateId:
-                return RenewalChange(renewal: renewal, change: "activate", number: number, certificateId: id)
-            case .revoke(let id, let number):
-                return RenewalChange(renewal: renewal, change: "revoke", number: number, certificateId: id)
+            case .create(let number, _, let isUsedAtOnce): return change(.create, number, usedAtOnce: isUsedAtOnce)
+            case .activate(let id, let number) where id == stored.renewal.certificateId:
+                return change(.activate, number, of: id)
+            case .revoke(let id, let number): return change(.revoke, number, of: id)
             default: return nil
             }
         }
@@ -172,24 +178,20 @@ struct RenewalPlans: Sendable {
 
     /// Returns the required nodes.
     ///
-    /// Without the setting every node of the ledger is required. With it, those that it names are, and those that were up
-    /// within ``removalTime`` and have an active key which the renewal replaces: the setting may be older than the host. This
-    /// node is required only if it serves payments or is named.
+    /// Without the setting every node of the ledger is required. With it, those that it names are, and those that have an
+    /// active key which the renewal replaces: the setting may be older than the host. This node is required only if it serves
+    /// payments or is named. People name a host that was removed in each approval.
     ///
     /// - Parameters:
     ///   - named: the nodes of the setting; empty without it.
     ///   - portal: this node's name if it serves no payments; otherwise nil.
-    ///   - serving: the nodes that were up within that time and have a key to be replaced.
+    ///   - serving: the nodes that have a key to be replaced, or had one when they were last up.
     static func required(
         named: Set<String>, known: Set<String>, serving: Set<String>, portal: String?
     ) -> Set<String> {
         let own = portal.map { [$0] } ?? []
         return named.isEmpty ? known.subtracting(own) : named.union(serving.subtracting(own))
     }
-
-    /// The time after its last commit from which a node that the setting does not name counts as removed. A host that is only
-    /// being restarted needs the new key.
-    private static let removalTime: TimeInterval = 86_400
 
     /// Returns the nodes of the ledger, and those of the setting.
     private func nodes(for renewal: Renewal, _ servesPayments: Bool) async throws(Refusal) -> [Node] {
@@ -200,15 +202,13 @@ struct RenewalPlans: Sendable {
         let named = rotations.administration.renewal?.nodes ?? []
         let portal = servesPayments ? nil : ledger.node
         var serving: Set<String> = []
-        let oldest = clock.now().addingTimeInterval(-Self.removalTime)
-        let recent = isUp.union(known.filter { status[$0].map { $0.lastSeen > oldest } ?? false })
-        if !named.isEmpty, !recent.subtracting(named).subtracting(portal.map { [$0] } ?? []).isEmpty {
+        if !named.isEmpty {
             let replaced = rotations.administration.catalogue.index.entries.filter {
                 $0.merchantIdentifier == renewal.merchantIdentifier && $0.use == renewal.use
                     && $0.algorithm == renewal.algorithm && $0.state == .active
             }
             let holders = try await refusing(ledger: await ledger.keyHolders())
-            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(recent)
+            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(known)
         }
         let required = Self.required(named: named, known: known, serving: serving, portal: portal)
         return known.union(required).sorted().map { name in
@@ -255,11 +255,10 @@ struct RenewalPlans: Sendable {
             let since = max(
                 here.activatedAt ?? stored?.startedAt ?? keyRecord.createdAt,
                 here.now.addingTimeInterval(-KeyRotations.firstUseSearchPeriod))
-            // A search that takes too long has found no payment.
-            do throws(LedgerFailure) {
-                here.nodesWithPayments = try await ledger.nodes(here.requiredNodes, releasedWith: key, since: since)
-            } catch {
-                guard case .timedOut = error else { throw error.refusal }
+            // Of a node without payments, all newer claims are read. A search that takes too long has found no payment.
+            for node in here.requiredNodes.subtracting(renewal.excludedNodes(here)).sorted() {
+                let found = try? await ledger.nodes([node], releasedWith: key, since: since)
+                here.nodesWithPayments.formUnion(found ?? [])
             }
         }
     }

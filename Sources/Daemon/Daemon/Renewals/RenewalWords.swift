@@ -83,7 +83,7 @@ extension RenewalStep {
     ///   - use: the use of the renewed key.
     func next(isStored: Bool, of use: KeyUse = .processing) -> String {
         if use == .identity, self == .makeTestPayment {
-            return "Request a merchant session on each node (paytokenctl session check)"
+            return "Request a merchant session with the new key on each node"
                 + (isStored ? ", then repeat this with testPaymentMade." : ".")
         }
         return isStored ? storedNext ?? plannedNext : plannedNext

@@ -24,10 +24,12 @@ final class RenewalWork: Sendable {
         var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
         /// The same for proofs only, with the number of failed proofs. Each leaves a record, so the pauses grow.
         var failedProofs: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
-        /// The time until which a key is not looked for in HSM tokens that do not show it, with the number of looks.
+        /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
         var sought: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
-        /// The fault of the last reading of the open renewals; nil if there was none.
-        var fault: String?
+        /// True if the last reading of the open renewals failed.
+        var isUnread = false
+        /// The reason for which a key's renewal waits for this node. It is logged once.
+        var waiting: [PublicKeyHash: String] = [:]
         /// The digests of the certificates that this process has imported. A key may keep a newer one.
         var imported: Set<AuditDigest> = []
     }
@@ -53,13 +55,13 @@ final class RenewalWork: Sendable {
         let open: [StoredRenewal]
         do throws(LedgerFailure) {
             open = try await administration.ledger.openRenewals()
-            state.withLock { $0.fault = nil }
+            state.withLock { $0.isUnread = false }
         } catch {
-            let isNew = state.withLock { state in
-                defer { state.fault = error.description }
-                return state.fault != error.description
+            let wasUnread = state.withLock { state in
+                defer { state.isUnread = true }
+                return state.isUnread
             }
-            if isNew {
+            if !wasUnread {
                 logger.warning("the open renewals were not read", metadata: ["reason": "\(error.description)"])
             }
             return
@@ -71,8 +73,9 @@ final class RenewalWork: Sendable {
             do throws(Refusal) {
                 guard let entry = administration.catalogue.index.entry(key), !entry.hsmTokens.isEmpty else { continue }
                 try await advance(stored, entry)
+                state.withLock { $0.waiting[key] = nil }
             } catch {
-                pause(key)
+                guard pause(key, because: error.message) else { continue }
                 logger.notice(
                     "a renewal waits for this node",
                     metadata: ["key": "\(key.hex.prefix(16))", "reason": "\(error.message)"])
@@ -84,11 +87,16 @@ final class RenewalWork: Sendable {
         state.withLock { state in state.paused[key].map { ContinuousClock.now < $0 } ?? false }
     }
 
-    private func pause(_ key: PublicKeyHash) {
-        state.withLock { $0.paused[key] = .now + Self.pauseAfterFailure }
+    /// Returns true if the reason is another than that of the last pause.
+    private func pause(_ key: PublicKeyHash, because reason: String) -> Bool {
+        state.withLock { state in
+            state.paused[key] = .now + Self.pauseAfterFailure
+            defer { state.waiting[key] = reason }
+            return state.waiting[key] != reason
+        }
     }
 
-    /// Looks for the key in the HSM tokens that do not show it. The vendor's cloning gives the daemon no event. One that fails
+    /// Searches the HSM tokens that do not show the key for it. The vendor's cloning gives the daemon no event. One that fails
     /// keeps no other from the import and its proof.
     private func seek(_ key: PublicKeyHash) async {
         let isDue = state.withLock { state in
@@ -165,7 +173,8 @@ final class RenewalWork: Sendable {
         return changed
     }
 
-    /// Returns true unless each of this node's HSM tokens that show the key has proved it, with its certificate if it has one.
+    /// Returns true unless each of this node's HSM tokens that show the key has proved it, with its certificate if it has one,
+    /// since the last failure of one that no longer does.
     private func needsProof(_ entry: KeyEntry, since: Date) async throws(Refusal) -> Bool {
         let ledger = administration.ledger
         let certificate = entry.certificate.flatMap { AuditDigest(bytes: $0.sha256) }
@@ -173,8 +182,14 @@ final class RenewalWork: Sendable {
             try await refusing(ledger: await ledger.proofs(of: entry.publicKeyHash, since: since))
                 .filter { $0.node.name == ledger.node }.map { ($0.hsmToken, $0) }
         ) { first, _ in first }
-        return proving.hsmTokens.filter(entry.hsmTokens.contains).contains { hsmToken in
-            newest[hsmToken].map { !$0.succeeded || $0.certificate != certificate } ?? true
+        let shown = proving.hsmTokens.filter(entry.hsmTokens.contains)
+        let isMissing = shown.contains { newest[$0].map { !$0.succeeded || $0.certificate != certificate } ?? true }
+        guard !isMissing else { return true }
+        // An earlier failure outweighs a proof that followed it closely. This HSM token may have been removed meanwhile.
+        let latest = administration.clock.now().addingTimeInterval(-Renewal.largestProofDuration)
+        let success = newest.values.filter(\.succeeded).map(\.at).max() ?? .distantPast
+        return newest.values.contains {
+            !$0.succeeded && $0.at < latest && $0.at >= success.addingTimeInterval(-Renewal.largestProofDuration)
         }
     }
 }

@@ -226,7 +226,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
             }
         let remarks =
             (state.nextChange?.usedAtOnce == true ? ["wallets may use it at once"] : [])
-            + (excludeNode.isEmpty ? [] : ["without \(excludeNode.joined(separator: ", "))"])
+            + (state.nextChange?.excludedNodes.map { ["excluding \($0.joined(separator: ", "))"] } ?? [])
         return remarks.isEmpty ? change : "\(change) (\(remarks.joined(separator: "; ")))"
     }
 

@@ -10,18 +10,22 @@ public struct RenewalChange: Codable, Sendable, Equatable {
     public var certificateId: String?
     /// True if wallets may use the new certificate as soon as Apple has issued it.
     public var usedAtOnce: Bool
+    /// The names of the nodes that are left out, in ascending order; absent for none.
+    public var excludedNodes: [String]?
 
     public init(
-        renewal: String, change: String, number: Int, certificateId: String? = nil, usedAtOnce: Bool = false
+        renewal: String, change: String, number: Int, certificateId: String? = nil, usedAtOnce: Bool = false,
+        excludedNodes: [String]? = nil
     ) {
         self.renewal = renewal
         self.change = change
         self.number = number
         self.certificateId = certificateId
         self.usedAtOnce = usedAtOnce
+        self.excludedNodes = excludedNodes
     }
 
-    enum CodingKeys: CodingKey, CaseIterable { case renewal, change, number, certificateId, usedAtOnce }
+    enum CodingKeys: CodingKey, CaseIterable { case renewal, change, number, certificateId, usedAtOnce, excludedNodes }
 }
 
 /// The body of `POST /v1/renewals`, which starts or continues the renewal of one of a merchant's certificates.

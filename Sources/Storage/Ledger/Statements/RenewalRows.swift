@@ -61,11 +61,14 @@ package enum RenewalRow {
         guard let identifier = RenewalIdentifier(bytes: try row.bytes(0)), let use = KeyUse(name: try row.text(2)),
             let algorithm = KeyAlgorithm(name: try row.text(3)), let state = Renewal.State(rawValue: try row.text(5))
         else { throw unknownValue }
+        // In the order in which they began. A node's clock may have been wrong, so their times do not give it. No creation
+        // begins once a certificate is known, and no revocation before the end.
         let rows = try queries.run(
             """
             SELECT identifier, change, number, target, approval, excluded_nodes, intended_at, outcome, code,
                 answered_at
-            FROM renewal_attempt WHERE renewal = $1 ORDER BY intended_at, change, number
+            FROM renewal_attempt WHERE renewal = $1
+            ORDER BY CASE change WHEN 'create' THEN 1 WHEN 'activate' THEN 2 ELSE 3 END, number
             """, [.bytes(identifier.bytes)])
         var (attempts, stored): ([Renewal.Attempt], [RenewalAttempt]) = ([], [])
         for row in rows {
@@ -78,14 +81,13 @@ package enum RenewalRow {
             attempts.append(
                 Renewal.Attempt(
                     change: change, number: number, intendedAt: try row.date(6), outcome: outcome,
-                    excludedNodes: excludedNodes))
+                    answeredAt: try row.dateIfAny(9), excludedNodes: excludedNodes))
             stored.append(
                 RenewalAttempt(
                     identifier: attempt, change: change, number: number, target: try row.textIfAny(3) ?? "",
                     approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
                     excludedNodes: excludedNodes))
             stored[stored.count - 1].code = try row.textIfAny(8)
-            stored[stored.count - 1].answeredAt = try row.dateIfAny(9)
         }
         var renewal = StoredRenewal(
             identifier: identifier,

@@ -105,7 +105,7 @@ extension MoveDestination {
                     "UPDATE renewal_attempt SET outcome = $2, code = $3, answered_at = $4 WHERE identifier = $1",
                     shared: [
                         .bytes(details.identifier.bytes), .text(attempt.outcome.rawValue), .text(details.code),
-                        .time(details.answeredAt),
+                        .time(attempt.answeredAt),
                     ]))
         }
         return statements

@@ -34,9 +34,11 @@ import WorkerSupervision
         /// - Parameters:
         ///   - recorded: the merchant in the ledger; nil for the certificate's.
         ///   - replaced: an active key of the same merchant in the third HSM token; nil for none.
+        ///   - isThirdRead: false if the third HSM token was away since the start.
         init(
             _ merchant: ForgedMerchant? = nil, state: KeyState = .active, use: KeyUse = .processing,
-            isCertified: Bool = true, isAdopted: Bool = true, recorded: String? = nil, replaced: ForgedMerchant? = nil
+            isCertified: Bool = true, isAdopted: Bool = true, recorded: String? = nil, replaced: ForgedMerchant? = nil,
+            isThirdRead: Bool = true
         ) async throws {
             let merchant = try merchant ?? SharedForge.ecMerchant
             directory = try FreshDirectory()
@@ -71,7 +73,8 @@ import WorkerSupervision
                 old = [(key, record)]
             }
             index.rebuild(
-                hsmTokens: [("primary", [description]), ("second", [description]), ("third", old.map(\.key))],
+                hsmTokens: [("primary", [description]), ("second", [description])]
+                    + (isThirdRead ? [("third", old.map(\.key))] : []),
                 keyRecords: (isAdopted ? [indexed] : []) + old.map(\.record))
             hsm.keys.change { keys in for name in KeyProvingTests.names { keys[name] = merchant.key } }
             proving = KeyProving(
@@ -81,6 +84,19 @@ import WorkerSupervision
         func prove(_ draft: AuditDraft = AuditDraft()) async throws(Refusal) -> KeyProving.Outcome {
             guard let entry = index.entry(key) else { throw .defect }
             return try await proving.prove(entry, by: nil, draft: draft)
+        }
+
+        /// Starts a renewal with the key as the new one.
+        func startRenewal() async throws {
+            var change = AdministrativeChange(at: Date(), records: [])
+            change.renewal = .start(
+                StoredRenewal(
+                    identifier: .random(),
+                    renewal: Renewal(
+                        merchantIdentifier: try SharedForge.ecMerchant.merchant.identifier, use: .processing,
+                        algorithm: .ec, newKey: key),
+                    requesterUID: 0, requesterName: "root", startedAt: Date()))
+            try await record.ledger.apply(change)
         }
 
         var proofs: [AuditEntry] {
@@ -125,14 +141,7 @@ import WorkerSupervision
         // Without a renewal, two HSM tokens may well have different keys.
         let before = try await setup.prove()
         #expect(before.isProved && before.results.map(\.hsmToken) == ["primary", "second"])
-        let merchant = try SharedForge.ecMerchant.merchant.identifier
-        var change = AdministrativeChange(at: Date(), records: [])
-        change.renewal = .start(
-            StoredRenewal(
-                identifier: .random(),
-                renewal: Renewal(merchantIdentifier: merchant, use: .processing, algorithm: .ec, newKey: setup.key),
-                requesterUID: 0, requesterName: "root", startedAt: Date()))
-        try await setup.record.ledger.apply(change)
+        try await setup.startRenewal()
         let outcome = try await setup.prove()
         #expect(!outcome.isProved && outcome.withoutKey == ["third"])
         #expect(outcome.results.map(\.hsmToken) == ["primary", "second", "third"])
@@ -142,6 +151,15 @@ import WorkerSupervision
         // The record is the newest proof of that HSM token, so the node does not count as proved.
         let proofs = try await setup.record.ledger.proofs(of: setup.key, since: .distantPast)
         #expect(proofs.filter { !$0.succeeded }.map(\.hsmToken) == ["third"])
+    }
+
+    @Test("takes an HSM token that was away since the start for one that may need the key of an open renewal")
+    func unread() async throws {
+        let setup = try await Setup(isThirdRead: false)
+        #expect(try await setup.prove().isProved)
+        try await setup.startRenewal()
+        let outcome = try await setup.prove()
+        #expect(!outcome.isProved && outcome.results.map { $0.failure?.code } == [nil, nil, .hsmUnavailable])
     }
 
     @Test("proves a key that has no certificate yet, and records no certificate")

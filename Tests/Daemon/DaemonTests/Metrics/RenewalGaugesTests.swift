@@ -24,16 +24,16 @@ import Testing
             identifier: .random(),
             renewal: Renewal(
                 merchantIdentifier: "m", use: .processing, algorithm: .ec, newKey: Self.key,
-                attempts: attempts.map {
-                    .init(change: $0.change, number: 1, intendedAt: Self.start + $0.at, outcome: $0.outcome)
+                attempts: attempts.map { attempt in
+                    .init(
+                        change: attempt.change, number: 1, intendedAt: Self.start + attempt.at,
+                        outcome: attempt.outcome, answeredAt: attempt.answered.map { Self.start + $0 })
                 }),
             requesterUID: 0, requesterName: "root", startedAt: Self.start)
         stored.attempts = attempts.map { attempt in
-            var details = RenewalAttempt(
+            RenewalAttempt(
                 identifier: .random(), change: attempt.change, number: 1, target: "C7", approval: nil,
                 excludedNodes: [])
-            details.answeredAt = attempt.answered.map { Self.start + $0 }
-            return details
         }
         RenewalGauges(instruments: instruments).show([stored])
     }

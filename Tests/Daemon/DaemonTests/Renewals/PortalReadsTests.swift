@@ -181,37 +181,6 @@ import Testing
         #expect(reads.ages(of: [Self.merchant.text]) == [Self.merchant.text: .seconds(60)])
     }
 
-    @Test("gives a decision a read that began after it, and repeats an older one without the pause")
-    func fresh() throws {
-        let reads = reads()
-        try read(reads)
-        // The read ended a moment ago, so another request for it would get the same.
-        clock.pass(.seconds(1))
-        let decision = clock.now
-        let fresh = try #require(reads.request(Self.merchant, begunSince: decision))
-        #expect(fresh.began == decision)
-        try reads.take(PortalReport(status: 200), of: #require(reads.next()).id)
-        clock.pass(.seconds(1))
-        // It is under way or has ended, and stays the decision's read.
-        #expect(reads.request(Self.merchant, begunSince: decision)?.began == decision)
-    }
-
-    @Test("does not take a read that began before a decision for one after it, and waits for its end")
-    func underWay() throws {
-        let reads = reads()
-        let work = try opened(reads)
-        clock.pass(.seconds(1))
-        let decision = clock.now
-        #expect(reads.request(Self.merchant, begunSince: decision) == nil)
-        #expect(reads.next() == nil)
-        try reads.take(PortalReport(status: 500), of: work.id)
-        // After a failure there is a pause, so that an API that does not answer is not asked without end.
-        #expect(reads.request(Self.merchant, begunSince: decision) == nil && reads.next() == nil)
-        clock.pass(PortalReads.pauseAfterFailure)
-        #expect(try #require(reads.request(Self.merchant, begunSince: decision)).began >= decision)
-        #expect(reads.next() != nil)
-    }
-
     @Test("gives every merchant that ought to be read an age from the start, and no other merchant one")
     func ages() throws {
         let (reads, never, later) = (reads(), "merchant.com.example.never", "merchant.com.example.later")

@@ -30,7 +30,7 @@ import Testing
     func identity() {
         for isStored in [false, true] {
             let next = RenewalStep.makeTestPayment.next(isStored: isStored, of: .identity)
-            #expect(next.contains("session check") && !next.contains("payment on"), "\(next)")
+            #expect(next.contains("merchant session") && !next.contains("payment on"), "\(next)")
             #expect(next.contains("testPaymentMade") == isStored, "\(next)")
         }
     }

@@ -56,7 +56,8 @@ import TokenForge
         }
         #expect(try await portal.approve(merchant)["step"]?.stringValue == "prove")
         // A person may go on without the node, by its name.
-        try await portal.reach("create", of: merchant, #","excludeNodes":["node-2"]"#)
+        let alone = try await portal.reach("create", of: merchant, #","excludeNodes":["node-2"]"#)
+        #expect(alone["nextChange"]?.objectValue?["excludedNodes"]?.arrayValue?.map(\.stringValue) == ["node-2"])
         #expect(try await portal.approve(merchant)["step"]?.stringValue == "prove" && portal.writes == [])
         // A node that is up is not excluded, and a node whose proof is not needed is not named.
         let both = try await portal.reach("create", of: merchant, #","excludeNodes":["node-1","node-2"]"#)
