@@ -248,6 +248,10 @@ class Person:
         if self.control and self.certificate:
             if self.control == "activates-early":
                 self.world.portal.ask("activate", self.certificate)
+                # Until the import, payments with the key are refused and repeated, and the load would not end.
+                for node in HOSTS:
+                    service.wait("the import after the mistake",
+                                 lambda node=node: self.run(node, "rotate", "import", self.file) is not None, pause=1)
             else:
                 self.world.portal.ask("create", MERCHANT, request, self.file)
             raise service.Failed("the mistake is made")

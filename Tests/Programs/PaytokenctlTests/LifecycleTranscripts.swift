@@ -141,7 +141,7 @@ struct LifecycleTranscripts {
             (
                 Self.proof.replacing(#""proved":true,"items":["#, with: failed), 1,
                 "second   no      -     -          hsm_unavailable: The HSM token is away.\n",
-                "The key is not proved in every HSM token that shows it.\n"
+                "The key is not proved in every HSM token that needs it.\n"
             ),
         ] {
             let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/proofs": .ok(answer)])
