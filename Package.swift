@@ -409,7 +409,7 @@ let folders: [[Target]] = [
                 name: "PortalSimulator", dependencies: ["Locks", "TokenForge", crypto, nioCore, nioPosix, nioSSL]),
             /// TokenForge's command line.
             .executableTarget(
-                name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments]),
+                name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments, crypto]),
             /// ProcessorSimulator's command line.
             .executableTarget(
                 name: "processor-simulator",

@@ -39,17 +39,18 @@ public enum ClaimPruningOutcome: Sendable, Equatable {
     /// Claims were removed, all made before `before`.
     case pruned(count: Int, before: Date)
     /// Nothing was removed, because the clock is more than ``ClaimRetention/longestLead`` ahead of the newest claim and
-    /// may be wrong. If the clock is correct, the next release confirms it. If the clock is wrong, no release occurs,
-    /// since every payment token is outside the signing-time window.
+    /// may be wrong. If the clock is correct, the next release of Apple Pay confirms it. If the clock is wrong, no such
+    /// release occurs, since every payment token is outside the signing-time window.
     case clockUnconfirmed(newestClaim: Date)
 }
 
 extension ClaimRetention {
     /// The longest lead of the clock over the newest claim at which claims are still pruned.
     ///
-    /// A first release requires a signing time, signed by Apple, within the window around the clock. Apple thus
-    /// confirms the time of each claim, but of nothing else in the ledger. The limit does not delay the pruning of a
-    /// ledger with daily releases. A ledger without new claims does not grow, so its pruning can wait.
+    /// A first release of Apple Pay requires a signing time, signed by Apple, within the window around the clock. Apple
+    /// thus confirms the time of each such claim, but of nothing else in the ledger. A message of Google Pay is accepted
+    /// with a clock that is days wrong, so the newest claim is always one of Apple Pay. The limit does not delay the
+    /// pruning of a ledger with daily releases. A ledger without new claims does not grow, so its pruning can wait.
     public static let longestLead = Duration.seconds(86_400)
 
     /// The claims that may be forgotten now. Times are in milliseconds (``StoredTime``).
@@ -65,7 +66,7 @@ extension ClaimRetention {
     ///
     /// - Parameters:
     ///   - now: the daemon's clock, which may be wrong.
-    ///   - newest: the time of the newest claim; nil if there is none.
+    ///   - newest: the time of the newest claim of Apple Pay; nil if there is none. Nothing is forgotten then.
     ///   - oldest: the time of the oldest claim; nil if there is none.
     ///   - ahead: the maximum, in milliseconds, by which a released payment token was signed later than it was claimed.
     package func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64)

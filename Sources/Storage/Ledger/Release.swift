@@ -2,7 +2,7 @@ package import AuditChain
 import DatabaseKit
 import Encodings
 public import Foundation
-package import KeyTypes
+public import KeyTypes
 import Locks
 package import MerchantKeys
 public import PaymentToken
@@ -10,9 +10,16 @@ import Refusals
 
 /// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {
+    /// The wallet whose payment token is released. The key must be one of this wallet's.
+    public let wallet: Wallet
+    /// The name of the claim, by which a repeat is found: Apple's transactionId, or the hash that names the signed bytes
+    /// of a Google Pay message.
     public let transactionId: TransactionIdentifier
+    /// A second name, which no other claim may have. Nil for Apple Pay. For Google Pay it is known only after the
+    /// decryption, and must be set before ``Ledger/release(_:recording:)``.
+    public var messageClaim: TransactionIdentifier?
     /// The merchant key that decrypted the payment token. Its state is checked in the claim's transaction.
-    public let publicKeyHash: PublicKeyHash
+    public var publicKeyHash: PublicKeyHash
     /// The caller's name from the access rules.
     public let caller: String
     /// SHA-256 of the caller's reference, 32 bytes. Nil if the caller gave no reference; a repeat is then impossible.
@@ -26,18 +33,19 @@ public struct Release: Sendable {
     /// this release's claim or repeat was written.
     package let attempt: [UInt8]
     public let at: Date
-    /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
-    /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. If nil,
-    /// neither limit applies.
+    /// The time when the wallet's company signed the payment token. If claims from that time have been pruned or lost and
+    /// no claim is found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``.
+    /// If nil, neither limit applies.
     public var signedAt: Date?
     /// False if the signing time is outside the window. A repeat is then still possible, but a transaction without a
     /// claim gets the verdict ``ReleaseVerdict/replayed`` and is not claimed.
     public var allowsFirstRelease = true
 
     public init(
-        transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash, caller: String,
-        referenceDigest: [UInt8]?, contentDigest: [UInt8], named: NamedAttempt? = nil, at: Date
+        of wallet: Wallet = .applePay, transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash,
+        caller: String, referenceDigest: [UInt8]?, contentDigest: [UInt8], named: NamedAttempt? = nil, at: Date
     ) {
+        self.wallet = wallet
         self.transactionId = transactionId
         self.publicKeyHash = publicKeyHash
         self.caller = caller
@@ -105,6 +113,8 @@ public enum ReleaseVerdict: Sendable, Equatable {
 
 /// The answer to whether a released transaction may be released again to the same caller.
 public enum Repeatability: Sendable, Equatable {
+    /// The transaction was not released, so there is nothing to repeat.
+    case unclaimed
     case no
     case yes
     /// A repeat, but ``Release/maximumRepeats`` repeats were already released.
@@ -114,7 +124,7 @@ public enum Repeatability: Sendable, Equatable {
 
     package var verdict: ReleaseVerdict {
         switch self {
-        case .no: .replayed
+        case .no, .unclaimed: .replayed
         case .yes: .repeated
         case .tooOften: .repeatedTooOften
         case .byOther: .releasedByOther
@@ -175,13 +185,14 @@ package struct KeyEligibility: Sendable {
     package let state: KeyState
     package let cutOff: Date?
 
-    package func decrypts(at now: Date) -> Bool {
-        use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    /// Returns true if the key may open the wallet's payment tokens. A key serves one wallet for ever.
+    package func decrypts(for wallet: Wallet, at now: Date) -> Bool {
+        use == wallet.keyUse && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 
-    /// Returns true if the key may make signatures of this use, which is not ``KeyUse/processing``.
+    /// Returns true if the key may make signatures of this use. A key that restores symmetric keys makes none.
     package func signs(as wanted: KeyUse, at now: Date) -> Bool {
-        wanted != .processing && use == wanted && use.isPermitted(in: state, at: now, cutOff: cutOff)
+        !wanted.restores && use == wanted && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 }
 
@@ -206,7 +217,7 @@ extension Release {
     package func refusal(
         _ key: KeyEligibility?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
-        guard key?.decrypts(at: at) == true else { return .keyNotActive }
+        guard key?.decrypts(for: wallet, at: at) == true else { return .keyNotActive }
         guard let claim else { return refusalOfFirstRelease { limits } }
         let repeatability = claim.repeatability(of: self, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
@@ -320,7 +331,7 @@ public struct AttemptName: Sendable, Hashable {
 public struct NamedAttempt: Sendable {
     public let name: AttemptName
     /// Earlier attempts that, as the caller asserts, led to no payment. At most a hundred
-    /// (`DecryptRequest.maximumAfter`).
+    /// (`ReleaseMembers.maximumAfter`).
     public let after: [AttemptName]
 
     public init(_ name: AttemptName, after: [AttemptName] = []) {

@@ -43,9 +43,11 @@ struct BatchedDecision {
 ///
 /// The transaction's first round trip includes three statements. They lock the keys' rows (shared), insert the claims
 /// that may be new, and read the existing claims. A batch waits for other nodes' commits in the order of transaction
-/// identifiers, so two nodes never wait for each other. The isolation level is READ COMMITTED, and a separate statement
-/// reads the claims that conflicted with an insertion. A single statement for both would not see a claim that another
-/// node commits while the statement waits.
+/// identifiers, so two nodes never wait for each other. (Two batches could, if each had two Google Pay messages with
+/// the other's messageIds in crossed order. PostgreSQL then ends one, which is repeated. Google gives no two messages one
+/// messageId.) The isolation level is READ COMMITTED, and a separate
+/// statement reads the claims that conflicted with an insertion. A single statement for both would not see a claim that
+/// another node commits while the statement waits.
 struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
@@ -102,21 +104,21 @@ struct PostgreSQLBatch {
         PostgreSQLStatement(
             """
             INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
-                claimed_at, node)
+                claimed_at, node, message_claim)
             SELECT r.transaction_id, r.public_key_hash, r.caller, r.reference_digest, r.content_digest, r.attempt,
-                r.claimed_at, $1
+                r.claimed_at, $1, r.message_claim
             FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bigint[],
-                    $9::bigint[]) WITH ORDINALITY
+                    $9::bigint[], $12::bytea[], $13::text[]) WITH ORDINALITY
                 AS r (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt, claimed_at,
-                    signed_at, position)
+                    signed_at, message_claim, key_use, position)
                 JOIN merchant_key AS k ON k.public_key_hash = r.public_key_hash
                 CROSS JOIN ledger_state AS s
-            WHERE k.key_use = 'processing' AND (k.state = 'active' OR (k.state = 'deactivated' AND r.claimed_at < k.cut_off))
+            WHERE k.key_use = r.key_use AND (k.state = 'active' OR (k.state = 'deactivated' AND r.claimed_at < k.cut_off))
                 AND (r.signed_at IS NULL OR s.forgotten_before IS NULL OR r.signed_at >= s.forgotten_before)
                 AND (r.signed_at IS NULL OR s.restore_fence IS NULL OR r.signed_at >= s.restore_fence)
                 AND s.held_since IS NULL AND s.system_identifier = $10 AND s.timeline = $11
             ORDER BY r.transaction_id, r.position
-            ON CONFLICT (transaction_id) DO NOTHING RETURNING attempt
+            ON CONFLICT DO NOTHING RETURNING attempt
             """,
             [
                 .text(node), .byteStrings(candidates.map(\.transactionId.bytes)),
@@ -126,6 +128,7 @@ struct PostgreSQLBatch {
                 .integers(candidates.map { StoredTime.milliseconds($0.at) }),
                 .integers(candidates.map { $0.signedAt.map(StoredTime.milliseconds) }),
                 .text(server?.systemIdentifier), .integer(server?.timeline),
+                .byteStrings(candidates.map { $0.messageClaim?.bytes }), .texts(candidates.map(\.wallet.keyUse.name)),
             ], prepared: "claim")
     }
 
@@ -198,7 +201,7 @@ private struct BatchClaims {
             try require(!isInserted)
             return .held
         }
-        guard keys[release.publicKeyHash]?.decrypts(at: release.at) == true else {
+        guard keys[release.publicKeyHash]?.decrypts(for: release.wallet, at: release.at) == true else {
             try require(!isInserted)
             return .keyNotActive
         }

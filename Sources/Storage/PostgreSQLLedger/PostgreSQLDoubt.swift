@@ -109,7 +109,7 @@ enum GrantedUse {
 
     func isPermitted(by key: KeyEligibility?) -> Bool {
         switch self {
-        case .release(let release): key?.decrypts(at: release.at) == true
+        case .release(let release): key?.decrypts(for: release.wallet, at: release.at) == true
         case .signature(let signature): key?.signs(as: signature.use, at: signature.at) == true
         }
     }

@@ -10,7 +10,7 @@ package enum PostgreSQLTables {
     /// definition is kept (`prune_claims`, `limit_forgotten`).
     static let steps = [
         version1, version2 + following + guards, version3, version4, version5, version6, version7, version8,
-        version9, version10, version11,
+        version9, version10, version11, googlePayClaims,
     ]
 
     /// The current version, which rises with every change of a table.

@@ -134,6 +134,7 @@ package enum SQLiteTables {
     /// never change, since existing files were made with them.
     static let steps = [
         version1, version2, version3, version4, version5, version6, version7, version8, version9, version10,
+        googlePayClaims,
     ]
 
     /// The current version, which rises with every change of a table.
@@ -366,5 +367,15 @@ package enum SQLiteTables {
         """
         CREATE INDEX audit_record_by_proof ON audit_record (public_key_hash, time) WHERE event = 'key_proof'
         """
+    ]
+
+    /// The second name of a claim, of Google Pay's messages only. One row has both names, so that a conflict on either
+    /// leaves neither. The index is partial, so that a release of Apple Pay does not write it. An older program can read
+    /// neither the column nor a key's use `google-pay`.
+    private static let googlePayClaims = [
+        "ALTER TABLE claim ADD COLUMN message_claim BLOB CHECK (length(message_claim) = 32)",
+        """
+        CREATE UNIQUE INDEX claim_by_message ON claim (message_claim) WHERE message_claim IS NOT NULL
+        """,
     ]
 }

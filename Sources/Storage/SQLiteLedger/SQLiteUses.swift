@@ -28,7 +28,9 @@ struct SQLiteUses {
     }
 
     private func decide(_ release: Release, _ db: Database, _ reads: TransactionReads) throws -> ReleaseVerdict {
-        guard try reads.key(release.publicKeyHash, db)?.decrypts(at: release.at) == true else { return .keyNotActive }
+        guard try reads.key(release.publicKeyHash, db)?.decrypts(for: release.wallet, at: release.at) == true else {
+            return .keyNotActive
+        }
         let refusal = try release.refusalOfFirstRelease { try reads.limits { try times.limits(db) } }
         if refusal == nil, try insert(release, db) { return .released }
         guard let claim = try ClaimRow.find(release.transactionId, db) else { return refusal ?? .replayed }
@@ -76,19 +78,19 @@ struct SQLiteUses {
         try ClaimRow.find(release.transactionId, db)?.isUsedUp ?? false
     }
 
-    /// Inserts the claim and returns true, or returns false if the transaction is already claimed.
+    /// Inserts the claim and returns true. Returns false, and inserts nothing, if either of its names is already claimed.
     private func insert(_ release: Release, _ db: Database) throws -> Bool {
         try db.run(
             """
             INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
-                claimed_at, node)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            ON CONFLICT (transaction_id) DO NOTHING
+                claimed_at, node, message_claim)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            ON CONFLICT DO NOTHING
             """,
             [
                 .bytes(release.transactionId.bytes), .bytes(release.publicKeyHash.bytes), .text(release.caller),
                 .bytes(release.referenceDigest), .bytes(release.contentDigest), .bytes(release.attempt),
-                .time(release.at), .text(records.node.name),
+                .time(release.at), .text(records.node.name), .bytes(release.messageClaim?.bytes),
             ])
         guard db.changesCount == 1 else { return false }
         if let signedAt = release.signedAt {

@@ -10,7 +10,7 @@ import TokenForge
 struct TokenForgeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-forge",
-        abstract: "Test equipment: mints Apple Pay payment tokens under a root of your own.",
+        abstract: "Test equipment: mints payment tokens of Apple Pay and Google Pay under roots of your own.",
         discussion: """
             For tests and demonstrations only; it is not installed with paytokend. It plays Apple and the Secure \
             Element: certification authorities like Apple's, merchants' certificates, and payment tokens of both \
@@ -26,7 +26,7 @@ struct TokenForgeCommand: ParsableCommand {
         version: ProductVersion.current,
         subcommands: [
             AuthorityCommand.self, MerchantCommand.self, CertifyCommand.self, MintCommand.self, OpenCommand.self,
-            DeviationsCommand.self,
+            DeviationsCommand.self, GoogleAuthorityCommand.self, GoogleMintCommand.self,
         ])
 }
 

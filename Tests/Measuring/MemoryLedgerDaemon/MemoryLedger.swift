@@ -60,7 +60,8 @@ final class MemoryLedger: SingleNodeLedger {
     }
 
     private static func decide(_ release: Release, _ state: inout State) -> ReleaseVerdict {
-        guard let key = state.keys[release.publicKeyHash], key.use == .processing, key.serves(at: release.at) else {
+        guard let key = state.keys[release.publicKeyHash], key.use == release.wallet.keyUse, key.serves(at: release.at)
+        else {
             return .keyNotActive
         }
         let claim = Claim(
@@ -72,7 +73,7 @@ final class MemoryLedger: SingleNodeLedger {
             return .released
         }
         switch repeatability(of: release, known) {
-        case .no: return .replayed
+        case .no, .unclaimed: return .replayed
         case .tooOften: return .repeatedTooOften
         case .byOther: return .releasedByOther
         case .yes:
@@ -95,7 +96,7 @@ final class MemoryLedger: SingleNodeLedger {
 
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         state.withLock { state in
-            state.claims[release.transactionId].map { Self.repeatability(of: release, $0) } ?? .no
+            state.claims[release.transactionId].map { Self.repeatability(of: release, $0) } ?? .unclaimed
         }
     }
 

@@ -44,6 +44,7 @@ struct LedgerContent: Sendable {
     private var hasArchives: Bool { version >= (engine == .sqlite ? 5 : 6) }
     private var hasAccounts: Bool { version >= (engine == .sqlite ? 6 : 7) }
     private var namesHSMTokens: Bool { version >= (engine == .sqlite ? 7 : 8) }
+    private var hasGooglePay: Bool { version >= (engine == .sqlite ? 11 : 12) }
 
     private mutating func addKeys(_ random: inout RandomValues) {
         tables["merchant_key"] = (0..<random.count(0...9)).map { number in
@@ -59,6 +60,7 @@ struct LedgerContent: Sendable {
                 "node": .text(random.any(of: nodes)),
             ]
             if hasUses { row["key_use"] = .text(random.isTrue(percent: 80) ? "processing" : "identity") }
+            if hasGooglePay, random.isTrue(percent: 30) { row["key_use"] = .text("google-pay") }
             return row
         }
     }
@@ -71,7 +73,7 @@ struct LedgerContent: Sendable {
             let repeats = random.any(of: [0, 0, 1, 99, 100, Int64(Int32.max)])
             // A daemon removes claims that are older than ledger.retain_claims when it upgrades a file.
             let claimedAt = now - random.number(0...2 * Self.day)
-            return [
+            var row: StoredRow = [
                 "transaction_id": .bytes(number == 0 ? random.bytes(32) : random.unique(32)),
                 "public_key_hash": random.any(of: keys)[column: "public_key_hash"],
                 "caller": .text(random.text(longest: 64)), "reference_digest": random.bytesIfAny(32),
@@ -81,6 +83,8 @@ struct LedgerContent: Sendable {
                 "repeat_attempt": repeats > 0 ? .bytes(random.bytes(16)) : .null,
                 "repeated_at": repeats > 0 ? .integer(claimedAt + 1) : .null, "node": .text(random.any(of: nodes)),
             ]
+            if hasGooglePay { row["message_claim"] = random.isTrue(percent: 30) ? .bytes(random.unique(32)) : .null }
+            return row
         }
     }
 

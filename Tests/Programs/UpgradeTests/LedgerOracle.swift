@@ -153,7 +153,7 @@ extension UpgradeRound {
     }
 
     private func decrypts(_ key: StoredRow, at now: Date) -> Bool {
-        guard key[column: "key_use"] != .text("identity") else { return false }
+        guard (key[column: "key_use"].text ?? "processing") == "processing" else { return false }
         switch key[column: "state"].text {
         case "active": return true
         case "deactivated":

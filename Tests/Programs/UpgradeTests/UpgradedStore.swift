@@ -17,8 +17,8 @@ enum StoreKind: String, CaseIterable, Sendable {
     /// The current version. A new version needs its SQL file, so that it is upgraded here as soon as it is old.
     var current: Int {
         switch self {
-        case .ledgerFile: 10
-        case .ledgerDatabase: 11
+        case .ledgerFile: 11
+        case .ledgerDatabase: 12
         case .paymentFile, .paymentDatabase: 2
         }
     }

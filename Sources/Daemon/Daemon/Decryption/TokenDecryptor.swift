@@ -141,7 +141,7 @@ struct TokenDecryptor: Sendable {
     /// release is a repeat.
     ///
     /// - Returns: nil inside the window, where a first release is permitted. Outside the window, the kind of repeat;
-    ///   ``Repeatability/no`` is never returned, since it causes a refusal.
+    ///   ``Repeatability/no`` and ``Repeatability/unclaimed`` are never returned, since they cause a refusal.
     private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
@@ -151,7 +151,7 @@ struct TokenDecryptor: Sendable {
         } catch {
             guard release.referenceDigest != nil else { throw error }
             let repeatability = try await repeatability(of: release)
-            guard repeatability != .no else { throw error }
+            guard repeatability != .no, repeatability != .unclaimed else { throw error }
             return repeatability
         }
     }

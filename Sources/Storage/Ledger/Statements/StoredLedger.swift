@@ -86,7 +86,8 @@ extension StoredLedger {
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         try await read { [repeatFor] queries in
-            try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor) ?? .no
+            try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor)
+                ?? .unclaimed
         }
     }
 

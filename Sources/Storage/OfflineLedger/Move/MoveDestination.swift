@@ -202,9 +202,9 @@ final class MoveDestination {
             PostgreSQLStatement(
                 """
                 INSERT INTO claim (node, transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
-                    claimed_at, repeats, repeat_attempt, repeated_at)
+                    claimed_at, repeats, repeat_attempt, repeated_at, message_claim)
                 SELECT $1, c.* FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[],
-                    $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[]) AS c
+                    $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bytea[]) AS c
                 ON CONFLICT (transaction_id) DO UPDATE SET
                     reference_digest = CASE WHEN claim.node = $1 THEN excluded.reference_digest END,
                     repeats = greatest(claim.repeats, excluded.repeats),
@@ -216,7 +216,7 @@ final class MoveDestination {
                 [
                     .text(node.name), byteStrings(0), byteStrings(1), texts(2), byteStrings(3), byteStrings(4),
                     byteStrings(5),
-                    integers(6), integers(7), byteStrings(8), integers(9),
+                    integers(6), integers(7), byteStrings(8), integers(9), byteStrings(10),
                 ], prepared: "claims"), PostgreSQLStatement("COMMIT", prepared: "commit"),
         ])
     }

@@ -188,7 +188,7 @@ final class MovedFile {
             try db.run(
                 """
                 SELECT transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt, claimed_at, repeats,
-                    repeat_attempt, repeated_at
+                    repeat_attempt, repeated_at, message_claim
                 FROM claim WHERE transaction_id > $1 ORDER BY transaction_id LIMIT $2
                 """, [.bytes(transaction), .integer(limit)])
         }

@@ -20,10 +20,12 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
         OlderLedgerFile(engine: .sqlite, version: 5), OlderLedgerFile(engine: .sqlite, version: 6),
         OlderLedgerFile(engine: .sqlite, version: 7), OlderLedgerFile(engine: .sqlite, version: 8),
         OlderLedgerFile(engine: .sqlite, version: 9), OlderLedgerFile(engine: .sqlite, version: 10),
+        OlderLedgerFile(engine: .sqlite, version: 11),
         OlderLedgerFile(engine: .postgresql, version: 4), OlderLedgerFile(engine: .postgresql, version: 5),
         OlderLedgerFile(engine: .postgresql, version: 6), OlderLedgerFile(engine: .postgresql, version: 7),
         OlderLedgerFile(engine: .postgresql, version: 8), OlderLedgerFile(engine: .postgresql, version: 9),
         OlderLedgerFile(engine: .postgresql, version: 10), OlderLedgerFile(engine: .postgresql, version: 11),
+        OlderLedgerFile(engine: .postgresql, version: 12),
     ]
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }

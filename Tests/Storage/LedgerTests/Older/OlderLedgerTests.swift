@@ -3,6 +3,7 @@ import AuditChain
 import Crypto
 import DatabaseKit
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import TestSupport
@@ -39,7 +40,9 @@ struct OlderLedgerTests {
     func opened(_ file: OlderLedgerFile) async throws {
         let place = try await file.placed()
         let (claims, lines) = (try await place.claims(), try await place.lines())
-        #expect(claims.map(\.reference) == Self.references.map { $0.map(Self.digest) })
+        let hasGooglePay = file.version >= (file.engine == .sqlite ? 11 : 12)
+        let references = Self.references + (hasGooglePay ? ["order-10"] : [])
+        #expect(claims.map(\.reference) == references.map { $0.map(Self.digest) })
         try await place.upgraded()
         let ledger = try await place.open()
 
@@ -48,9 +51,15 @@ struct OlderLedgerTests {
             "\(key.merchantIdentifier.split(separator: ".").last ?? "") \(key.origin.rawValue) \(key.state.rawValue)"
         }
         let hasServiceKey = file.version >= (file.engine == .sqlite ? 8 : 9)
-        #expect(kept.sorted() == (hasServiceKey ? ["2X9R4HXF34 imported active"] : []) + Self.states)
+        let added =
+            (hasServiceKey ? ["2X9R4HXF34 imported active"] : [])
+            + (hasGooglePay ? ["BCR2DN4TEXAMPLE generated active"] : [])
+        #expect(kept.sorted() == added + Self.states)
         // In the first versions, `processing` was the only use of a key.
-        #expect(keys.filter { $0.use != .processing }.map(\.use) == (hasServiceKey ? [.service] : []))
+        var uses: Set<KeyUse> = [.processing]
+        if hasServiceKey { uses.insert(.service) }
+        if hasGooglePay { uses.insert(.googlePay) }
+        #expect(Set(keys.map(\.use)) == uses)
         #expect(keys.filter { $0.cutOff != nil }.map(\.state) == [.deactivated])
 
         let hasRenewal = file.version >= (file.engine == .sqlite ? 10 : 11)

@@ -144,7 +144,7 @@ struct NamedAttemptTests {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
         let first = try fixture.request(1, named: NamedAttempt(1))
-        #expect(try await ledger.wouldRepeat(first) == .no)
+        #expect(try await ledger.wouldRepeat(first) == .unclaimed)
         #expect(try await ledger.release(first) == .released)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2, after: [1]))) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2))) == .byOther)

@@ -1,0 +1,65 @@
+import ArgumentParser
+import Crypto
+import Foundation
+import TokenForge
+
+struct GoogleAuthorityCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "google-authority",
+        abstract: "Makes a root key and an intermediate signing key like Google's.",
+        discussion: """
+            DIR/google-root.key.pem and DIR/google-intermediate.key.pem are the private keys (mode 0600). Name \
+            DIR/google-pay-keys.json under trust.google_pay of paytokend's configuration. It lasts a year.
+            """)
+
+    @Argument(help: ArgumentHelp("The directory; made when it is missing.", valueName: "DIR"))
+    var directory: String
+
+    func run() throws {
+        let forge = GooglePayForge()
+        let url = URL(filePath: directory)
+        try FileManager.default.createDirectory(
+            at: url, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        for (name, key) in [("root", forge.root), ("intermediate", forge.intermediateKey)] {
+            try SecretFile.write(Array(key.pemRepresentation.utf8), to: url.appending(path: "google-\(name).key.pem"))
+        }
+        try Data(forge.rootKeys(expiration: Date().addingTimeInterval(365 * 86_400)))
+            .write(to: url.appending(path: "google-pay-keys.json"))
+        print("made \(directory)/google-pay-keys.json")
+    }
+}
+
+struct GoogleMintCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "google-mint",
+        abstract: "Prints a Google Pay payment token (ECv2) for a merchant as JSON.",
+        discussion: "The message expires in a week. Its card and cryptogram are fictitious.")
+
+    @Argument(help: ArgumentHelp("The directory of google-authority.", valueName: "DIR"))
+    var directory: String
+
+    @Option(help: ArgumentHelp("The merchant's identifier at Google, without merchant:.", valueName: "ID"))
+    var merchantIdentifier: String
+
+    @Option(help: ArgumentHelp("Base64 of the point, as `paytokenctl key public-key` prints it.", valueName: "POINT"))
+    var publicKey: String
+
+    func run() throws {
+        let forge = try GooglePayForge(root: key("root"), intermediateKey: key("intermediate"))
+        guard let point = Data(base64Encoded: publicKey) else {
+            throw ValidationError("--public-key: not base64")
+        }
+        // A minute less than a week, so that a slow clock of this host does not make the message one of the future.
+        let expiration = Date().addingTimeInterval(7 * 86_400 - 60)
+        let envelope = try forge.mint(
+            GooglePayForge.plaintext(expiring: expiration),
+            to: P256.KeyAgreement.PublicKey(x963Representation: point), recipient: "merchant:\(merchantIdentifier)",
+            expiration: expiration)
+        print(envelope.json)
+    }
+
+    private func key(_ name: String) throws -> P256.Signing.PrivateKey {
+        let file = URL(filePath: directory).appending(path: "google-\(name).key.pem")
+        return try P256.Signing.PrivateKey(pemRepresentation: String(contentsOf: file, encoding: .utf8))
+    }
+}
