@@ -72,9 +72,10 @@ extension UInt8 {
 ///
 /// Google writes no time at which a message was signed. The ledger compares signing times with the times of forgotten
 /// claims and of restores, so a message gets one here: its expiration minus the lifetime that Google gives messages.
-/// If that lifetime is configured too short, the signing time is too late, and every new message is refused as signed
-/// in the future. If it is configured too long, the signing time is too early, and more messages are refused after a
-/// restore. Neither releases a message twice.
+/// If that lifetime is configured too long, the signing time is too early, and more messages are refused after a
+/// restore. If it is too short, the signing time is too late: every new message is refused as signed in the future, but
+/// an old one may count as signed after its own claim was forgotten. The configuration therefore permits no lifetime
+/// shorter than what Google is known to give.
 public struct GooglePayMessageTimes: Sendable, Equatable {
     /// A reason for which a message is not released for the first time.
     public enum Fault: Sendable, Equatable {

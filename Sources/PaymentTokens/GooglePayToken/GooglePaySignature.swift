@@ -29,11 +29,15 @@ extension GooglePayToken {
     /// Verifies that Google signed the payment token for the merchant: a root key signed the intermediate key, and the
     /// intermediate key the message.
     ///
-    /// - Parameter now: the time at which the root key and the intermediate key must not have expired.
+    /// - Parameters:
+    ///   - now: the time at which the root key and the intermediate key must not have expired.
+    ///   - ignoresKeyExpiration: true to accept an intermediate key that has expired. The caller then calls
+    ///     ``requireCurrentKey(at:)``, unless the message was released before.
     /// - Returns: the root key.
     /// - Throws: `signature_invalid`; `certificate_untrusted` for a key that has expired.
     public func verify(
-        for merchant: GooglePayMerchant, under roots: GoogleRootKeys, at now: Date
+        for merchant: GooglePayMerchant, under roots: GoogleRootKeys, at now: Date,
+        ignoringKeyExpiration ignoresKeyExpiration: Bool = false
     ) throws(Refusal) -> GoogleRootKey {
         let valid = roots.keys.filter { root in now < root.expiration }
         guard !valid.isEmpty else {
@@ -47,10 +51,7 @@ extension GooglePayToken {
         guard let signer else {
             throw .signatureInvalid("no signature of the intermediate signing key is by a trusted root key")
         }
-        guard now < intermediateKey.expiration else {
-            throw .certificateUntrusted(
-                "the intermediate signing key expired at \(RFC3339.string(intermediateKey.expiration))")
-        }
+        if !ignoresKeyExpiration { try requireCurrentKey(at: now) }
         let messageSignedBytes = Self.signedBytes(
             ["Google", merchant.recipient, Self.version].map { Array($0.utf8) } + [signedMessage])
         guard intermediateKey.key.hasSigned(messageSignedBytes, signature) else {
@@ -59,6 +60,14 @@ extension GooglePayToken {
                     + "for another merchant")
         }
         return signer
+    }
+
+    /// - Throws: `certificate_untrusted` if the intermediate key has expired.
+    public func requireCurrentKey(at now: Date) throws(Refusal) {
+        guard now < intermediateKey.expiration else {
+            throw .certificateUntrusted(
+                "the intermediate signing key expired at \(RFC3339.string(intermediateKey.expiration))")
+        }
     }
 
     /// The bytes under a signature: each part after its length in four bytes, little-endian. The lengths keep bytes from

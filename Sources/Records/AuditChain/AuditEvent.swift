@@ -6,6 +6,8 @@ internal import StrictJSON
 public enum AuditEvent: Sendable, Equatable {
     /// A request to `POST /v1/decrypt`. The record contains only the SHA-256 of the reference.
     case decrypt(reference: AuditDigest?)
+    /// A request to `POST /v1/google-pay/decrypt`. The record has the event `decrypt` too, with the member `wallet`.
+    case decryptGooglePay(GooglePayDecryption)
     /// A request to `POST /v1/verify`.
     case verify
     /// A request to `POST /v1/google-pay/verify`. The record has the event `verify` too, with the member `wallet`.
@@ -168,7 +170,7 @@ public enum AuditEvent: Sendable, Equatable {
 
     public var name: Name {
         switch self {
-        case .decrypt: .decrypt
+        case .decrypt, .decryptGooglePay: .decrypt
         case .verify, .verifyGooglePay: .verify
         case .tlsSignature: .tlsSignature
         case .jwtSignature: .jwtSignature
@@ -233,6 +235,8 @@ extension AuditEvent {
             writer.member("wallet", "google-pay")
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)
+        case .decryptGooglePay(let decryption):
+            decryption.write(into: &writer)
         case .tlsSignature(let details):
             writer.member("algorithm", details.algorithm?.text)
             writer.member("inputSha256", details.input?.hex)

@@ -25,6 +25,7 @@ public enum ErrorTable {
         case .signatureInvalid, .certificateUntrusted, .markerOIDMissing, .signingTimeOutsideWindow: Row(422)
         case .unknownPublicKeyHash, .keyNotActive, .decryptionFailed: Row(422)
         case .merchantMismatch, .currencyMismatch, .amountMismatch, .applicationDataMismatch: Row(422)
+        case .messageExpired, .authMethodNotAllowed: Row(422)
 
         case .transactionReplayed: Row(409)
 

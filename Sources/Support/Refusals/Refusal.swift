@@ -56,6 +56,10 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case amountMismatch = "amount_mismatch"
     case applicationDataMismatch = "application_data_mismatch"
 
+    // Values in a Google Pay message that forbid its release.
+    case messageExpired = "message_expired"
+    case authMethodNotAllowed = "auth_method_not_allowed"
+
     // An earlier release of the same payment token.
     case transactionReplayed = "transaction_replayed"
 

@@ -13,7 +13,8 @@ struct ErrorTableTests {
         422: [
             .signatureInvalid, .certificateUntrusted, .markerOIDMissing, .signingTimeOutsideWindow,
             .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch, .currencyMismatch,
-            .amountMismatch, .applicationDataMismatch, .certificateUnsuitable, .keyNotFound, .approvalInvalid,
+            .amountMismatch, .applicationDataMismatch, .messageExpired, .authMethodNotAllowed, .certificateUnsuitable,
+            .keyNotFound, .approvalInvalid,
         ],
         500: [.internalError],
         503: [.hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded],

@@ -17,12 +17,12 @@ struct RequestTests {
         let request = try DecryptRequest(parsing: body)
         #expect(request.token.objectValue?["data"]?.stringValue == "/w==")
         #expect(request.expected == expected)
-        #expect(request.reference == "order-1234")
+        #expect(request.common.reference == "order-1234")
         let bare = try DecryptRequest(
             parsing: DecryptRequest.body(paymentToken: paymentToken, expected: nil, reference: nil))
         #expect(bare.expected == nil)
-        #expect(bare.reference == nil)
-        #expect(bare.attempt == nil && bare.after.isEmpty)
+        #expect(bare.common.reference == nil)
+        #expect(bare.common.attempt == nil && bare.common.after.isEmpty)
         #expect(bare.merchants == nil)
     }
 
@@ -56,7 +56,7 @@ struct RequestTests {
             let body = DecryptRequest.body(
                 paymentToken: Array("{}".utf8), expected: nil, reference: "r", attempt: attempt, after: after)
             let request = try DecryptRequest(parsing: body)
-            #expect(request.attempt == attempt && request.after == after)
+            #expect(request.common.attempt == attempt && request.common.after == after)
         }
         // Without the attempt's name, the client still writes `after`, and the daemon refuses the request.
         let nameless = DecryptRequest.body(

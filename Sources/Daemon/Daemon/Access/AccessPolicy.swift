@@ -2,6 +2,7 @@ import AccessControl
 import ConfigurationFile
 import DaemonAPI
 import Glibc
+import GooglePayToken
 import HTTPListener
 import HostSystem
 import Ledger
@@ -67,10 +68,24 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     var requireExpected: Set<String> = []
     /// The signing-time window for this caller; nil for the window of `verification`.
     var signingTimeWindow: SigningTimeWindow?
+    /// False if the rule's `wallets` leave out Apple Pay.
+    var servesApplePay = true
+    /// The permissions for Google Pay; nil if the rule does not serve it. ``merchants`` are Apple's alone.
+    var googlePay: GooglePayAccess?
 
     /// True if the rule permits decrypting but has no name. The ledger then identifies the rule's callers by uid, and
     /// another host may have given the same uid to another account.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
+}
+
+/// A rule's permissions for Google Pay.
+struct GooglePayAccess: Sendable, Equatable {
+    /// The merchants' identifiers at Google whose messages the caller may have decrypted.
+    var merchants: [MerchantPattern]
+    /// The kinds of card numbers that the caller may get.
+    var authMethods: Set<GooglePayPayload.AuthMethod>
+
+    func allows(merchant identifier: String) -> Bool { merchants.contains { $0.matches(identifier) } }
 }
 
 /// A set of operations that a rule permits. The raw values are the roles' names in the configuration.
@@ -111,6 +126,9 @@ struct Caller: Sendable, Equatable {
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
+    private let servesApplePay: Bool
+    /// The rule's permissions for Google Pay; nil if it does not serve it.
+    let googlePay: GooglePayAccess?
     /// The name of the client on whose behalf the caller sent this request, as the caller states it. The daemon uses
     /// the name only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
     private(set) var client: ClientName?
@@ -123,6 +141,8 @@ struct Caller: Sendable, Equatable {
         signingTimeWindow = rule.signingTimeWindow
         unnamedAccounts = rule.unnamedAccounts
         merchants = rule.merchants
+        servesApplePay = rule.servesApplePay
+        googlePay = rule.googlePay
     }
 
     /// Returns a copy of the caller for a request on behalf of this client, or of no client if `client` is nil.
@@ -137,8 +157,9 @@ struct Caller: Sendable, Equatable {
 
     func has(_ role: Role) -> Bool { roles.contains(role) }
 
-    /// Returns true if the caller's rule allows this merchant.
+    /// Returns true if the caller's rule serves Apple Pay and allows this merchant of it.
     func allows(merchant identifier: String) -> Bool {
+        guard servesApplePay else { return false }
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }
     }

@@ -1,11 +1,14 @@
 import AccessControl
 import ConfigurationFile
+import GooglePayToken
 import HostSystem
+import KeyTypes
 import PaymentToken
 
 extension AccessPolicy {
     static let ruleKeys = [
-        "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
+        "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window", "wallets",
+        "google_pay",
     ]
 
     /// Parses the rules in `access` of the configuration's root.
@@ -85,5 +88,48 @@ extension AccessRule {
         requireExpected = Set(
             section.choices("require_expected", among: ExpectedDetails.memberNames.sorted()).map(\.value))
         signingTimeWindow = section.signingTimeWindow("signing_time_window")
+        readWallets(section)
+    }
+
+    /// Reads `wallets` and `google_pay`. A rule serves Google Pay only if both say so, so that a rule for Apple Pay never
+    /// gets the real card numbers of another wallet by an addition elsewhere.
+    private mutating func readWallets(_ section: ConfigurationSection) {
+        let wallets = Set(section.choices("wallets", among: Wallet.allCases.map(\.rawValue)).map(\.value))
+        let isNamed = wallets.contains(Wallet.googlePay.rawValue)
+        if section.node("wallets") != nil {
+            servesApplePay = wallets.contains(Wallet.applePay.rawValue)
+            if wallets.isEmpty { section.problem("wallets", "is empty; name apple-pay, google-pay or both") }
+        }
+        for name in ["merchants", "require_expected"] where isNamed && !servesApplePay && section.node(name) != nil {
+            section.problem(name, "applies to Apple Pay alone, which wallets leaves out; remove this key")
+        }
+        guard section.node("google_pay") != nil else {
+            if isNamed {
+                section.problem(
+                    "google_pay", "is missing; name the merchants of Google Pay, as in { merchants: [BCR2DN4TEXAMPLE] }"
+                )
+            }
+            return
+        }
+        guard isNamed else {
+            section.problem(
+                "wallets", "does not name google-pay, although the rule has google_pay; set [apple-pay, google-pay]")
+            return
+        }
+        let googlePay = section.section("google_pay", keys: ["merchants", "auth_methods"])
+        let merchants = googlePay.texts("merchants") ?? []
+        if merchants.isEmpty { googlePay.problem("merchants", "is missing or empty; name the merchants at Google") }
+        for merchant in merchants where GooglePayMerchant(merchant.value.replacing("*", with: "x")) == nil {
+            googlePay.problem(
+                "merchants",
+                "has a value that is no merchant's identifier at Google: 1 to \(GooglePayMerchant.maximumLength) letters, "
+                    + "digits, - and _, without the prefix merchant:")
+        }
+        let methods = googlePay.choices(
+            "auth_methods", among: GooglePayPayload.AuthMethod.allCases.map(\.rawValue)
+        ).compactMap { GooglePayPayload.AuthMethod(rawValue: $0.value) }
+        self.googlePay = GooglePayAccess(
+            merchants: merchants.map { MerchantPattern($0.value) },
+            authMethods: methods.isEmpty ? [.cryptogram3DS] : Set(methods))
     }
 }

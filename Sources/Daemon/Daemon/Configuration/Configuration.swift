@@ -11,7 +11,7 @@ import WorkerSupervision
 /// reports its file, line and key. An unknown key is a problem. Reading has no effect on the daemon, so a file can be
 /// checked while another configuration is in force.
 ///
-/// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
+/// Each section of the file has a Swift file: AccessSection, ApprovalSettings, GooglePaySettings, LedgerSettings, ListenerSettings,
 /// HSMTokenSection, RenewalSettings, TrustSettings. They read their keys through ``ConfigurationSection``, which
 /// reports to one ``ConfigurationReader``. ConfigurationValues.swift has the kinds of values. Start reading at
 /// ``read(_:_:)``.
@@ -28,6 +28,7 @@ struct Configuration: Sendable {
     /// record. Afterwards the ledger names the HSM token that seals.
     var hsmTokens: [HSMTokenSettings]
     var trust: TrustSettings
+    var googlePay = GooglePaySettings()
     /// The value of `verification.signing_time_window`, for callers whose rule sets no window.
     var signingTimeWindow: SigningTimeWindow
     var ledger: LedgerSettings
@@ -47,7 +48,7 @@ struct Configuration: Sendable {
 
 extension Configuration: ServerConfiguration {
     static let keys = [
-        "listener", "tokens", "trust", "verification", "ledger", "approvals", "access", "renewal", "log",
+        "listener", "tokens", "trust", "google_pay", "verification", "ledger", "approvals", "access", "renewal", "log",
     ]
 
     static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
@@ -55,6 +56,7 @@ extension Configuration: ServerConfiguration {
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
         var hsmTokens = HSMTokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
+        let googlePay = GooglePaySettings(root.section("google_pay", keys: GooglePaySettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
         let ledgerSection = root.section("ledger", keys: LedgerSettings.keys)
@@ -66,7 +68,9 @@ extension Configuration: ServerConfiguration {
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let renewal = RenewalSettings(root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
-        ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
+        ledger?.checkRetention(
+            against: [window] + access.rules.compactMap(\.signingTimeWindow),
+            messageLifetime: trust.googlePay == nil ? nil : googlePay.messageLifetime, root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
         // The worker of each HSM token remembers refused PINs in a file. The names of these files cannot collide or
         // leave the directory, since the HSM tokens' names are unique and valid as file names. Only the daemon's user
@@ -78,7 +82,7 @@ extension Configuration: ServerConfiguration {
         }
         return Configuration(
             file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, hsmTokens: hsmTokens,
-            trust: trust,
+            trust: trust, googlePay: googlePay,
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, renewal: renewal, log: log,
             stateDirectory: directory, warnings: [])

@@ -122,7 +122,14 @@ extension LedgerSettings {
 
     /// Checks that claims are kept for as long as their payment tokens can be accepted. Otherwise a transaction could be
     /// released again after its claim was pruned.
-    func checkRetention(against windows: [SigningTimeWindow], _ root: ConfigurationSection) {
+    func checkRetention(
+        against windows: [SigningTimeWindow], messageLifetime: Duration?, _ root: ConfigurationSection
+    ) {
+        if let messageLifetime, retainClaims < messageLifetime * 2 {
+            root.section("ledger", keys: Self.keys).problem(
+                "retain_claims",
+                "must be at least twice google_pay.message_lifetime, else a message could be released again")
+        }
         let longest = windows.compactMap { window -> Duration? in
             if case .within(let duration) = window { duration } else { nil }
         }.max()

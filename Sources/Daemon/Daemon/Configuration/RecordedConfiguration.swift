@@ -2,6 +2,7 @@ import AuditChain
 import ConfigurationFile
 import Encodings
 import HostSystem
+import KeyTypes
 import Ledger
 import PaymentToken
 import Telemetry
@@ -34,6 +35,10 @@ extension Configuration {
         trust.write(into: &values)
         credentials.write(into: &values)
         values.set("verification.signing_time_window", ConfigurationValue(signingTimeWindow))
+        // Without Google's root keys no message is decrypted, and the value has no effect.
+        if trust.googlePay != nil {
+            values.set("google_pay.message_lifetime", ConfigurationValue(googlePay.messageLifetime))
+        }
         return values
     }
 }
@@ -59,8 +64,21 @@ extension AccessRule {
         values.set(
             "\(path).roles",
             list: Role.allCases.filter(roles.contains).map { ConfigurationValue($0.rawValue) })
-        values.set(
-            "\(path).merchants", list: merchants?.map { ConfigurationValue($0.text) } ?? [ConfigurationValue("*")])
+        // They are Apple's alone.
+        if servesApplePay {
+            values.set(
+                "\(path).merchants", list: merchants?.map { ConfigurationValue($0.text) } ?? [ConfigurationValue("*")])
+        }
+        if !servesApplePay || googlePay != nil {
+            let wallets = (servesApplePay ? [Wallet.applePay] : []) + (googlePay == nil ? [] : [.googlePay])
+            values.set("\(path).wallets", list: wallets.map { ConfigurationValue($0.rawValue) })
+        }
+        if let googlePay {
+            values.set("\(path).google_pay.merchants", list: googlePay.merchants.map { ConfigurationValue($0.text) })
+            values.set(
+                "\(path).google_pay.auth_methods",
+                list: googlePay.authMethods.map(\.rawValue).sorted().map { ConfigurationValue($0) })
+        }
         values.set("\(path).require_expected", list: requireExpected.sorted().map { ConfigurationValue($0) })
         if let signingTimeWindow {
             values.set("\(path).signing_time_window", ConfigurationValue(signingTimeWindow))

@@ -2,6 +2,7 @@ import ConfigurationFile
 import Crypto
 import DaemonAPI
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -11,7 +12,10 @@ import WorkerProtocol
 
 /// A payment token that Apple signed, and the request that carries it.
 struct ApplePayment: WalletPayment {
-    let signingTime: Date
+    static let wallet = Wallet.applePay
+
+    private let signingTime: Date
+    let refusalOfFirstRelease: Refusal? = nil
     private let request: DecryptRequest
     private let expected: ExpectedDetails
     private let paymentToken: PaymentToken
@@ -32,17 +36,18 @@ struct ApplePayment: WalletPayment {
     func release(for caller: Caller, at moment: Date) throws(Refusal) -> Release {
         var release = Release(
             transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
-            caller: caller.name,
-            referenceDigest: request.reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
-            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), named: try NamedAttempt(of: request),
-            at: moment)
+            caller: caller.name, referenceDigest: request.common.referenceDigest,
+            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)),
+            named: try NamedAttempt(of: request.common), at: moment)
         release.signedAt = signingTime
         return release
     }
 
-    func key(in index: KeyIndex) -> KeyEntry? { index.entry(paymentToken.publicKeyHash) }
+    func keys(in index: KeyIndex, at now: Date) -> [KeyEntry] {
+        index.entry(paymentToken.publicKeyHash).map { [$0] } ?? []
+    }
 
-    var unknownKey: Refusal {
+    func unknownKey(in index: KeyIndex) -> Refusal {
         Refusal(
             .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",
             details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
@@ -85,7 +90,9 @@ struct ApplePayment: WalletPayment {
             otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
     }
 
-    func check(plaintext: [UInt8]) throws(Refusal) {
+    func check(
+        _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
+    ) throws(Refusal) {
         let payload = try PaymentPayload(plaintext: plaintext)
         try expected.checkCurrency(payload)
         try expected.checkAmount(payload)
@@ -126,9 +133,14 @@ extension TokenDecryptor {
     }
 }
 
+extension ReleaseMembers {
+    /// SHA-256 of the reference; nil without one.
+    var referenceDigest: [UInt8]? { reference.map { Array(SHA256.hash(data: Array($0.utf8))) } }
+}
+
 extension NamedAttempt {
     /// Creates the attempt of a request; nil if the request has no `attempt`.
-    fileprivate init?(of request: DecryptRequest) throws(Refusal) {
+    init?(of request: ReleaseMembers) throws(Refusal) {
         guard let attempt = request.attempt else { return nil }
         self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
     }

@@ -3,6 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 import HTTPListener
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -11,9 +12,9 @@ import ServerProgram
 import WorkerProtocol
 import WorkerSupervision
 
-/// Verifies and decrypts payment tokens. Decryption and verification follow the steps of Apple's "Payment token format
-/// reference" from top to bottom, and stop at the first failure. Verification ends after step 1. A ``WalletPayment`` has
-/// what only one wallet's payment tokens have.
+/// Verifies and decrypts payment tokens of both wallets. Decryption and verification follow the steps of Apple's "Payment
+/// token format reference" from top to bottom, and stop at the first failure. Verification ends after step 1. A
+/// ``WalletPayment`` has what differs between the wallets.
 ///
 /// The order is part of the public contract, and security depends on it. The HSM receives only what the wallet's company
 /// signed. A claim is made only for a payment that was decrypted and compared. Only a claimed payment leaves the daemon.
@@ -37,7 +38,7 @@ struct TokenDecryptor: Sendable {
     ///   - draft: collects the facts for the audit record as they become known.
     ///   - origin: the request's connection. If the peer closes the connection before the HSM call begins, that call is
     ///     not made. Once the HSM call has begun, the release continues even if the peer closes the connection.
-    ///   - turn: the peer's turn on the event loop of its connection. This function ends the turn once Apple's
+    ///   - turn: the peer's turn on the event loop of its connection. This function ends the turn once the wallet's
     ///     signature has been verified.
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
@@ -47,19 +48,18 @@ struct TokenDecryptor: Sendable {
         // Step 1: verify Apple's signature, its certificate chain, and its signing time.
         let payment = try await ApplePayment(request, for: caller, trust: policies.trust, draft: draft)
         turn?.end()
-        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
-        let released = try await release(payment, for: caller, window, at: now, draft: draft, from: origin)
+        let released = try await release(payment, for: caller, policies, at: now, draft: draft, from: origin)
         return payment.answer(released)
     }
 
-    /// Carries out the steps after the verification of the signature, and counts a refusal.
-    private func release(
-        _ payment: some WalletPayment, for caller: Caller, _ window: SigningTimeWindow, at now: Date, draft: AuditDraft,
+    /// Carries out steps 2 to 7 for a payment token whose signature has been verified, and counts a refusal.
+    func release<Payment: WalletPayment>(
+        _ payment: Payment, for caller: Caller, _ policies: Policies, at now: Date, draft: AuditDraft,
         from origin: RequestOrigin?
     ) async throws(Refusal) -> Released {
         var key: KeyEntry?
         do throws(Refusal) {
-            return try await release(payment, for: caller, window, at: now, draft: draft, from: origin, with: &key)
+            return try await release(payment, for: caller, policies, at: now, draft: draft, from: origin, with: &key)
         } catch {
             if let hash = key?.publicKeyHash {
                 instruments.count(error, of: hash)
@@ -69,34 +69,27 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: receives the key once the caller is known to be allowed to use it. The parameter keeps its
-    ///   value if a later step throws.
-    private func release(
-        _ payment: some WalletPayment, for caller: Caller, _ window: SigningTimeWindow, at now: Date, draft: AuditDraft,
+    /// - Parameter usedKey: receives the first key that may be tried, once the caller is known to be allowed to use it. The
+    ///   parameter keeps its value if a later step throws.
+    private func release<Payment: WalletPayment>(
+        _ payment: Payment, for caller: Caller, _ policies: Policies, at now: Date, draft: AuditDraft,
         from origin: RequestOrigin?, with usedKey: inout KeyEntry?
     ) async throws(Refusal) -> Released {
         var release = try payment.release(for: caller, at: now)
-        let repeatability = try await checkWindow(window, signingTime: payment.signingTime, release: release)
+        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
+        let repeatability = try await repeatability(of: payment, window, release: release)
         release.allowsFirstRelease = repeatability == nil
 
-        // Step 2: find the merchant key that the payment token names.
-        var known = payment.key(in: keys)
-        if known?.condition == .missing || commit.gate.position == .waiting {
-            await opening.pass { [keys, gate = commit.gate] in
-                payment.key(in: keys)?.condition != .missing && gate.position != .waiting
-            }
-            known = payment.key(in: keys)
-        }
-        guard let key = known else { throw payment.unknownKey }
-        let merchant = key.merchantIdentifier
-        draft.setSubject(merchant: merchant)
+        // Step 2: find the merchant keys: the one that an Apple Pay token names, or those of a Google Pay merchant.
+        let known = try await knownKeys(for: payment, at: now)
+        let merchant = known[0].merchantIdentifier
+        draft.setSubject(merchant: merchant, of: Payment.wallet)
         try payment.requirePermission(of: caller, for: merchant)
-        usedKey = key
+        usedKey = known[0]
         try payment.checkBeforeDecryption(merchant: merchant)
-        let keyTime =
-            key.state == .deactivated ? try await refusing(ledger: await ledgerClock.compare()).confirmed : now
-        try requireDecrypting(of: key, at: keyTime)
+        let (usable, unavailable) = try await usableKeys(known, for: Payment.wallet, at: now)
 
+        if repeatability == .no { throw Self.replayed }
         if repeatability == .byOther { throw Self.releasedByOther }
         // This check precedes the HSM call. Otherwise a caller that repeats without end would take the HSM's time from
         // other callers.
@@ -106,12 +99,15 @@ struct TokenDecryptor: Sendable {
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: restore the symmetric key in the HSM, and decrypt the payment data.
-        let opened = try await open(
-            try payment.decryption(with: key), with: key, for: caller, draft: draft, from: origin)
+        let (key, opened) = try await open(
+            payment, with: usable, or: unavailable, for: caller, draft: draft, from: origin)
+        usedKey = key
+        release.publicKeyHash = key.publicKeyHash
+        draft.setSubject(key: key.publicKeyHash)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             // Step 6 comes before step 5: no claim is made for a payment that the caller does not expect.
-            try payment.check(plaintext: opened.plaintext)
+            try payment.check(opened.plaintext, window, for: caller, release: &release, draft: draft)
         } catch {
             await countIfRepeat(release)
             throw error
@@ -140,13 +136,22 @@ struct TokenDecryptor: Sendable {
     /// exempts repeats from the window, but from no other check. Only the claim, which is made later, decides if the
     /// release is a repeat.
     ///
-    /// - Returns: nil inside the window, where a first release is permitted. Outside the window, the kind of repeat;
-    ///   ``Repeatability/no`` and ``Repeatability/unclaimed`` are never returned, since they cause a refusal.
-    private func checkWindow(
-        _ window: SigningTimeWindow, signingTime: Date, release: Release
+    /// A Google Pay message shows its times only after its decryption. Its claim is therefore read in any case, and a
+    /// message that was released to another caller, or under another reference, is refused before the HSM is used.
+    ///
+    /// - Returns: nil if a first release is permitted, as far as is known before the decryption. Otherwise the kind of
+    ///   repeat, never ``Repeatability/unclaimed``; ``Repeatability/no`` only for a Google Pay message.
+    private func repeatability<Payment: WalletPayment>(
+        of payment: Payment, _ window: SigningTimeWindow, release: Release
     ) async throws(Refusal) -> Repeatability? {
+        guard let signedAt = release.signedAt else {
+            let repeatability = try await repeatability(of: release)
+            guard repeatability == .unclaimed else { return repeatability }
+            if let refusal = payment.refusalOfFirstRelease { throw refusal }
+            return nil
+        }
         do throws(Refusal) {
-            try window.check(signingTime: signingTime, now: release.at)
+            try window.check(signingTime: signedAt, now: release.at)
             return nil
         } catch {
             guard release.referenceDigest != nil else { throw error }
@@ -156,14 +161,56 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
+    /// Returns the payment's keys, at least one. Waits for a key that no HSM token has listed yet, while the HSM tokens
+    /// are opened for the first time, and until ``LedgerGate`` has compared the ledger with the HSM token.
+    private func knownKeys<Payment: WalletPayment>(
+        for payment: Payment, at now: Date
+    ) async throws(Refusal) -> [KeyEntry] {
+        var known = payment.keys(in: keys, at: now)
+        if commit.gate.position == .waiting || known.contains(where: { $0.condition == .missing }) {
+            let (keys, gate) = (keys, commit.gate)
+            await opening.pass {
+                gate.position != .waiting
+                    && !payment.keys(in: keys, at: now).contains { $0.condition == .missing }
+            }
+            known = payment.keys(in: keys, at: now)
+        }
+        guard !known.isEmpty else { throw payment.unknownKey(in: keys) }
+        return known
+    }
+
+    /// Returns the keys that may decrypt now, and a refusal if another key might decrypt too and is not available.
+    /// - Throws: the reason why the first key may not, if none may.
+    private func usableKeys(
+        _ known: [KeyEntry], for wallet: Wallet, at now: Date
+    ) async throws(Refusal) -> (usable: [KeyEntry], unavailable: Refusal?) {
+        let keyTime =
+            known.contains { $0.state == .deactivated }
+            ? try await refusing(ledger: await ledgerClock.compare()).confirmed : now
+        var usable: [KeyEntry] = []
+        var (refusal, unavailable): (Refusal?, Refusal?)
+        for key in known {
+            do throws(Refusal) {
+                try requireDecrypting(of: key, for: wallet, at: keyTime)
+                usable.append(key)
+            } catch {
+                refusal = refusal ?? error
+                if error.code == .hsmUnavailable { unavailable = error }
+            }
+        }
+        if let refusal, usable.isEmpty { throw refusal }
+        return (usable, unavailable)
+    }
+
+    private func requireDecrypting(of key: KeyEntry, for wallet: Wallet, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Apple never encrypts to an identity key or a service key. A payment token can still name one, since Apple's
-        // signature does not cover the publicKeyHash.
-        case _ where key.use != .processing:
+        // No wallet encrypts to a key of another use. An Apple Pay token can still name one, since Apple's signature does
+        // not cover the publicKeyHash.
+        case _ where key.use != wallet.keyUse:
             throw Refusal(
                 .keyNotActive,
-                "The key is \(key.use == .identity ? "an identity" : "a service") key: it signs and never decrypts.")
+                "The key is for \(key.use.name), and a key's use never changes: it opens no payment tokens of this "
+                    + "wallet.")
         // An HSM token may list a missing key again later. The refusal of a missing key therefore permits a retry,
         // unless the key's state forbids decryption.
         case .served, .missing:
@@ -200,6 +247,33 @@ struct TokenDecryptor: Sendable {
                 + "longer decrypts.")
     }
 
+    /// Opens the payment with the first key that fits. Only a Google Pay message has several keys, since it names none.
+    /// - Parameter unavailable: the refusal if a further key could not be tried; nil if all can.
+    /// - Throws: `decryption_failed` if no key fits; another refusal if a key could not be tried.
+    private func open<Payment: WalletPayment>(
+        _ payment: Payment, with keys: [KeyEntry], or unavailable: Refusal?, for caller: Caller, draft: AuditDraft,
+        from origin: RequestOrigin?
+    ) async throws(Refusal) -> (KeyEntry, OpenedTransaction) {
+        var untried = unavailable
+        var hasReachedHSM = false
+        for key in keys {
+            do throws(Refusal) {
+                let decryption = try payment.decryption(with: key)
+                draft.tries(key.publicKeyHash)
+                return (key, try await open(decryption, with: key, for: caller, draft: draft, from: origin))
+            } catch {
+                // A later key that was not sent does not undo an earlier use.
+                hasReachedHSM = hasReachedHSM || draft.facts.mayHaveReachedHSM
+                draft.mayHaveReachedHSM(hasReachedHSM)
+                if error.code == .decryptionFailed { continue }
+                // After a passed deadline or ended workers, for example, each further key would cost the same again.
+                guard error.code == .hsmUnavailable, error.retryAfter == nil, error != .peerHasLeft else { throw error }
+                untried = untried ?? error
+            }
+        }
+        throw untried ?? .decryptionFailed
+    }
+
     private func open(
         _ decryption: Decryption, with key: KeyEntry, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?
     ) async throws(Refusal) -> OpenedTransaction {
@@ -226,6 +300,10 @@ struct TokenDecryptor: Sendable {
         .transactionReplayed, "This transaction was released before; do not process it a second time.",
         details: "the same caller gets it again only with the reference of the first request, and its "
             + "\(Release.maximumRepeats) repeats are used up")
+
+    private static let replayed = Refusal(
+        .transactionReplayed, "This transaction was released before; do not process it a second time.",
+        details: "the same caller gets it again only with the reference of the first request")
 
     private static let releasedByOther = Refusal(
         .transactionReplayed,
@@ -274,9 +352,7 @@ struct TokenDecryptor: Sendable {
             }
             return (outcome.verdict == .repeated, outcome.audit)
         case .replayed:
-            throw Refusal(
-                .transactionReplayed, "This transaction was released before; do not process it a second time.",
-                details: "the same caller gets it again only with the reference of the first request")
+            throw Self.replayed
         case .repeatedTooOften:
             throw Self.repeatedTooOften
         case .releasedByOther:

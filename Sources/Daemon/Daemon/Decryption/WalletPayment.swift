@@ -1,22 +1,27 @@
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
+import PaymentToken
 import Refusals
 import WorkerProtocol
 
 /// A payment token whose signature has been verified, and the request that carries it: what only one wallet's payment
 /// tokens have. ``TokenDecryptor`` uses the members in the order in which they are declared.
 protocol WalletPayment: Sendable {
-    /// Creates the release that the request asks for, from what is known before the payment token is decrypted.
+    static var wallet: Wallet { get }
+
+    /// Creates the release that the request asks for, from what is known before the payment token is decrypted. Its
+    /// `signedAt` is nil if only the plaintext shows the signing time.
     /// - Throws: `malformed_request`.
     func release(for caller: Caller, at moment: Date) throws(Refusal) -> Release
-    /// The time that is compared with the signing-time window.
-    var signingTime: Date { get }
+    /// The reason why only a repeat may be released; nil if there is none.
+    var refusalOfFirstRelease: Refusal? { get }
 
-    /// Step 2: returns the merchant key; nil if the index has none that fits.
-    func key(in index: KeyIndex) -> KeyEntry?
+    /// Step 2: returns the merchant keys that may fit, in the order in which they are tried. They have one merchant.
+    func keys(in index: KeyIndex, at now: Date) -> [KeyEntry]
     /// The refusal if there is no such key.
-    var unknownKey: Refusal { get }
+    func unknownKey(in index: KeyIndex) -> Refusal
     /// Refuses a merchant that the caller's rule or the request does not permit.
     func requirePermission(of caller: Caller, for merchant: String) throws(Refusal)
     /// Compares with the caller's expectations what is known before the decryption.
@@ -26,6 +31,9 @@ protocol WalletPayment: Sendable {
     /// - Throws: `decryption_failed` if the payment token cannot be for a key of this type.
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption
 
-    /// Step 6: compares the decrypted payment with the caller's expectations.
-    func check(plaintext: [UInt8]) throws(Refusal)
+    /// Step 6: compares the decrypted payment with the caller's expectations, and completes the release with what only the
+    /// plaintext shows.
+    func check(
+        _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
+    ) throws(Refusal)
 }

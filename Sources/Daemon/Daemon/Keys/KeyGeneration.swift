@@ -1,4 +1,5 @@
 import AuditChain
+import GooglePayToken
 import KeyTypes
 import Ledger
 import MerchantKeys
@@ -34,9 +35,14 @@ extension KeyAdministration {
     ) async throws(Refusal) -> Generated {
         draft.setEvent(.keyGenerate())
         let merchant = order.merchantIdentifier
-        try Self.requireMerchantIdentifier(merchant)
-        draft.setSubject(merchant: merchant)
-        guard order.use == .processing || order.algorithm == .rsa else {
+        try Self.requireMerchantIdentifier(merchant, order.use)
+        draft.setSubject(merchant: merchant, of: order.use == .googlePay ? .googlePay : .applePay)
+        guard order.use != .googlePay || order.algorithm == .ec else {
+            throw Refusal(
+                .malformedRequest, "A Google Pay key is EC: Google encrypts to no other.",
+                details: "type: EC, or leave it out")
+        }
+        guard order.use != .identity || order.algorithm == .rsa else {
             throw Refusal(
                 .malformedRequest, "An identity key is RSA: Apple issues Merchant Identity certificates for no other.",
                 details: "type: RSA, or leave it out")
@@ -54,7 +60,9 @@ extension KeyAdministration {
         draft.setEvent(.keyGenerate(key: KeyFacts(algorithm: order.algorithm, origin: .generated)))
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
-            state: .preActivation,
+            // No certificate activates a Google Pay key. Nothing is encrypted to it before the merchant's site sends its
+            // public key.
+            state: order.use == .googlePay ? .active : .preActivation,
             createdAt: clock.now(), origin: .generated)
         do throws(Refusal) {
             try await recorder.apply(
@@ -78,8 +86,11 @@ extension KeyAdministration {
     ) async throws(Refusal) -> CertificateRequest? {
         draft.setEvent(.csrCreate)
         draft.setSubject(entry)
-        guard entry.use != .service else {
-            throw Refusal(.invalidState, "A service key has no certificate, so it signs no request for one.")
+        guard entry.use.hasCertificate else {
+            throw Refusal(
+                .invalidState,
+                "A \(entry.use == .service ? "service" : "Google Pay") key has no certificate, so it signs no request for one."
+            )
         }
         guard entry.state == .preActivation || entry.state == .active else {
             throw Refusal(
@@ -110,7 +121,16 @@ extension KeyAdministration {
         return request
     }
 
-    static func requireMerchantIdentifier(_ merchant: String) throws(Refusal) {
+    static func requireMerchantIdentifier(_ merchant: String, _ use: KeyUse = .processing) throws(Refusal) {
+        if use == .googlePay {
+            guard GooglePayMerchant(merchant) != nil else {
+                throw Refusal(
+                    .malformedRequest,
+                    "A merchant's identifier at Google has 1 to \(GooglePayMerchant.maximumLength) letters, digits, - and _; "
+                        + "Apple's, with points, are for Apple Pay keys.", details: "merchantIdentifier")
+            }
+            return
+        }
         guard MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(
                 .malformedRequest, "A merchant identifier has 1 to 255 bytes, no control characters, and is not blank.",

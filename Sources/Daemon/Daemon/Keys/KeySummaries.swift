@@ -1,9 +1,11 @@
 import DaemonAPI
+import Encodings
 import Foundation
 import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
+import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
@@ -86,4 +88,21 @@ extension KeyUse {
 
 extension KeyEntry {
     var scheme: RestorationScheme { use.scheme(algorithm) }
+}
+
+extension PublicKeyAnswer {
+    /// - Throws: `hsm_unavailable` if no HSM token shows the key's public half.
+    init(of key: KeyEntry, in index: KeyIndex) throws(Refusal) {
+        guard let der = index.subjectPublicKeyInfo(key.publicKeyHash),
+            let publicKey = try? SubjectPublicKeyInfo(der: der)
+        else {
+            throw Refusal(
+                .hsmUnavailable, "No HSM token shows the key's public half.", details: KeyAdministration.seeStatus)
+        }
+        let point: [UInt8]? = if case .ec(let point) = publicKey.key { point } else { nil }
+        self.init(
+            publicKeyHash: key.publicKeyHash.base64,
+            merchantIdentifier: key.merchantIdentifier.isEmpty ? nil : key.merchantIdentifier,
+            point: point.map { Base64.encode($0) }, subjectPublicKeyInfo: Base64.encode(der))
+    }
 }

@@ -8,7 +8,8 @@ import PaymentToken
 import Refusals
 import ServerProgram
 
-/// The handlers of `POST /v1/decrypt`, `POST /v1/verify` and `POST /v1/google-pay/verify`, which payment backends call.
+/// The handlers of `POST /v1/decrypt`, `POST /v1/verify` and of the same paths below `/v1/google-pay`, which payment
+/// backends call.
 struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
     /// Called with the uid of the caller when a release has become durable.
@@ -20,7 +21,7 @@ struct DecryptionRoutes: Sendable {
         let turn = try await request.waitForTurn()
         defer { turn?.end() }
         let body = try DecryptRequest(parsing: request.body)
-        request.draft.setEvent(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
+        request.draft.setEvent(.decrypt(reference: body.common.reference.map { AuditDigest.of($0.utf8) }))
         let payment = try await decryptor.decrypt(
             body, for: caller, draft: request.draft, from: request.origin, turn: turn)
         released(caller.peer.uid)
@@ -30,6 +31,31 @@ struct DecryptionRoutes: Sendable {
                 "transaction.id": .string(payment.transactionIdentifier.hex),
                 "key.hash": .string(payment.publicKeyHash.hex), "merchant": .string(payment.merchantIdentifier),
                 "protection": .string(payment.protection.rawValue),
+            ])
+    }
+
+    /// Decrypts a Google Pay message.
+    func decryptGooglePay(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.draft.setEvent(.decryptGooglePay(GooglePayDecryption()))
+        let turn = try await request.waitForTurn()
+        defer { turn?.end() }
+        _ = try decryptor.googleRootKeys()
+        let body = try GooglePayDecryptRequest(parsing: request.body)
+        request.draft.setEvent(
+            .decryptGooglePay(
+                GooglePayDecryption(
+                    reference: body.common.reference.map { AuditDigest.of($0.utf8) }, amount: AuditText(body.amount),
+                    currency: AuditText(body.currency))))
+        let (answer, payment) = try await decryptor.decrypt(
+            body, for: caller, draft: request.draft, from: request.origin, turn: turn)
+        released(caller.peer.uid)
+        return EndpointAnswer(
+            http: .json(status: 200, answer), outcome: payment.isRepeat ? "repeat" : "ok",
+            metadata: [
+                "wallet": .string(Wallet.googlePay.rawValue), "key.hash": .string(payment.key.publicKeyHash.hex),
+                "merchant": .string(payment.key.merchantIdentifier),
+                "protection": .string(payment.opened.tier.rawValue),
             ])
     }
 
@@ -57,7 +83,8 @@ struct DecryptionRoutes: Sendable {
         try await answer(request, .verifyGooglePay) { (_) async throws(Refusal) in
             let roots = try decryptor.googleRootKeys()
             let body = try GooglePayVerifyRequest(parsing: request.body)
-            let verified = try decryptor.verify(body, under: roots, draft: request.draft)
+            let verified = try decryptor.verify(
+                body.common.token, for: body.merchantIdentifier, under: roots, at: body.common.at, draft: request.draft)
             return GooglePayVerifyAnswer(
                 version: GooglePayToken.version, transactionId: verified.paymentToken.transactionIdentifier.hex,
                 merchantIdentifier: verified.merchant.identifier,

@@ -61,13 +61,19 @@ struct KeyRoutes: Sendable {
         return limit
     }
 
+    /// Handles `GET /v1/keys/{key}/public-key`.
+    func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try .json(
+            PublicKeyAnswer(of: try summaries.index.entry(named: request.pathArguments[0]), in: summaries.index))
+    }
+
     // MARK: New keys
 
     /// Handles `POST /v1/keys`: generates a key pair inside an HSM token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyGenerate())
         let body = try KeyGenerationRequest(parsing: request.body)
-        let (use, algorithm) = (try Self.use(body.use), try Self.algorithm(body.type))
+        let (use, algorithm) = (try Self.use(body.use, orGooglePay: true), try Self.algorithm(body.type))
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
                 merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, use: use, hsmToken: body.token),
@@ -105,11 +111,15 @@ struct KeyRoutes: Sendable {
         return try .json(KeyProofAnswer(outcome))
     }
 
-    static func use(_ name: String?) throws(Refusal) -> KeyUse {
+    /// - Parameter allowsGooglePay: false for a rotation, whose steps are those of Apple's certificates.
+    static func use(_ name: String?, orGooglePay allowsGooglePay: Bool = false) throws(Refusal) -> KeyUse {
         guard let name else { return .processing }
-        // Apple makes service keys, so they are neither generated nor rotated here. The ledger stores no Google Pay keys.
-        guard let use = KeyUse(name: name), use.hasCertificate else {
-            throw Refusal(.malformedRequest, "use must be processing or identity.", details: "use")
+        // Apple makes service keys, so they are neither generated nor rotated here.
+        guard let use = KeyUse(name: name), use.hasCertificate || use == .googlePay && allowsGooglePay else {
+            throw Refusal(
+                .malformedRequest,
+                "use must be \(allowsGooglePay ? "processing, identity or google-pay" : "processing or identity").",
+                details: "use")
         }
         return use
     }

@@ -68,6 +68,10 @@ struct RouteTable: Sendable {
                 dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
                 respond: payments.verify),
             Endpoint(
+                "POST", "/v1/google-pay/decrypt", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
+                dryRun: .refused(instead: "POST /v1/google-pay/verify checks a payment token without releasing it"),
+                respond: payments.decryptGooglePay),
+            Endpoint(
                 "POST", "/v1/google-pay/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
                 dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
                 respond: payments.verifyGooglePay),
@@ -98,6 +102,7 @@ struct RouteTable: Sendable {
         [
             Endpoint("GET", "/v1/keys", on: [.admin], role: .monitor, query: ["after", "limit"], respond: keys.list),
             Endpoint("GET", "/v1/keys/{key}", on: [.admin], role: .monitor, respond: keys.show),
+            Endpoint("GET", "/v1/keys/{key}/public-key", on: [.admin], role: .monitor, respond: keys.publicKey),
             Endpoint(
                 "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
                 respond: keys.generate),

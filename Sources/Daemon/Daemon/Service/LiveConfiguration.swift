@@ -34,7 +34,8 @@ final class LiveConfiguration: Sendable {
         let configuration = configuration.current
         return ClaimRetention(
             retainClaims: configuration.ledger.retainClaims, repeatFor: configuration.ledger.repeatFor,
-            windows: configuration.windows)
+            windows: configuration.windows
+                + (configuration.trust.googlePay == nil ? [] : [configuration.googlePay.messageLifetime]))
     }
 
     /// The widest of the signing-time windows of `verification` and the access rules; nil if a window is off.
@@ -113,6 +114,7 @@ extension Configuration {
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
+        googlePay = new.googlePay
         fileDigest = new.fileDigest
         // The PIN files are read again at a reload, as paths that keep their values until a restart.
         readCredentials()
@@ -133,7 +135,7 @@ extension Policies {
             access: configuration.access,
             trust: TrustPolicy(roots: roots, distrusted: configuration.trust.distrusted), roots: roots,
             distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow,
-            googlePay: configuration.trust.googlePay?.roots)
+            googlePay: configuration.trust.googlePay?.roots, messageLifetime: configuration.googlePay.messageLifetime)
     }
 }
 
@@ -148,6 +150,8 @@ struct Policies: Sendable {
     let signingTimeWindow: SigningTimeWindow
     /// Google's root keys; nil without Google Pay.
     var googlePay: GoogleRootKeys?
+    /// `google_pay.message_lifetime`.
+    var messageLifetime = GooglePaySettings().messageLifetime
 }
 
 /// The policies in force. They are replaced as a whole, so no request sees a mixture of old and new ones.

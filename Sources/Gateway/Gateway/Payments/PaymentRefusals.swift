@@ -108,7 +108,8 @@ struct DecryptionFailure: Error, Sendable {
         // them unchanged.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
-            .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
+            .currencyMismatch, .amountMismatch, .applicationDataMismatch, .messageExpired, .authMethodNotAllowed,
+            .transactionReplayed, .requestTooLarge:
             self.init(forwarded, isFinal: true)
         // paytokend's access rule for this gateway requires an expectation that the client's entry in the gateway's
         // configuration does not require. The client cannot know this requirement, so the operator has to change one of

@@ -174,3 +174,21 @@ public struct CertificateRequestAnswer: Codable, Sendable, Equatable {
         self.csr = csr
     }
 }
+
+/// The 200 answer of `GET /v1/keys/{key}/public-key`.
+public struct PublicKeyAnswer: Codable, Sendable, Equatable {
+    /// Base64 of 32 bytes.
+    public var publicKeyHash: String
+    public var merchantIdentifier: String?
+    /// Base64 of the uncompressed point of an EC key, 65 bytes: the form of Google's console. Absent for an RSA key.
+    public var point: String?
+    /// Base64 of the SubjectPublicKeyInfo in DER.
+    public var subjectPublicKeyInfo: String
+
+    public init(publicKeyHash: String, merchantIdentifier: String?, point: String?, subjectPublicKeyInfo: String) {
+        self.publicKeyHash = publicKeyHash
+        self.merchantIdentifier = merchantIdentifier
+        self.point = point
+        self.subjectPublicKeyInfo = subjectPublicKeyInfo
+    }
+}

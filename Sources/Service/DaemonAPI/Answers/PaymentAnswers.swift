@@ -103,6 +103,56 @@ public struct VerifyAnswer: Codable, Sendable, Equatable {
     }
 }
 
+/// The 200 answer of `POST /v1/google-pay/decrypt`.
+public struct GooglePayDecryptAnswer: Sendable {
+    /// The SHA-256 of signedMessage, 64 hex characters, lower case.
+    public var transactionId: String
+    /// Google's identifier of the message.
+    public var messageId: String
+    /// `PAN_ONLY` or `CRYPTOGRAM_3DS`.
+    public var authMethod: String
+    public var merchantIdentifier: String
+    /// Base64 of 32 bytes: the key that opened the message.
+    public var publicKeyHash: String
+    /// The protection tier `A`, `B` or `C`.
+    public var protection: String
+    public var repeated: Bool
+    /// The release's audit record.
+    public var audit: AuditReference?
+
+    public init(
+        transactionId: String, messageId: String, authMethod: String, merchantIdentifier: String, publicKeyHash: String,
+        protection: String, repeated: Bool, audit: AuditReference? = nil
+    ) {
+        self.transactionId = transactionId
+        self.messageId = messageId
+        self.authMethod = authMethod
+        self.merchantIdentifier = merchantIdentifier
+        self.publicKeyHash = publicKeyHash
+        self.protection = protection
+        self.repeated = repeated
+        self.audit = audit
+    }
+
+    /// Returns the answer as JSON.
+    ///
+    /// - Parameter paymentData: the whole plaintext, copied into the answer byte for byte as Google wrote it.
+    public func json(paymentData: [UInt8]) -> [UInt8] {
+        JSONWriter.object(capacity: paymentData.count + 512) { json in
+            json.member("transactionId", transactionId)
+            json.member("messageId", messageId)
+            json.member("authMethod", authMethod)
+            json.member("merchantIdentifier", merchantIdentifier)
+            json.member("publicKeyHash", publicKeyHash)
+            json.member("protection", protection)
+            json.member("repeated", repeated)
+            json.member("paymentData")
+            json.rawValue(paymentData)
+            json.member(audit: audit)
+        }
+    }
+}
+
 /// The 200 answer of `POST /v1/google-pay/verify`.
 public struct GooglePayVerifyAnswer: Codable, Sendable, Equatable {
     /// `ECv2`.

@@ -8,13 +8,8 @@ public struct DecryptRequest: Sendable {
     /// The payment token as it was sent: not parsed yet, and of any JSON type.
     public let token: JSONValue
     public let expected: JSONObject?
-    /// The caller's own name for the order: 1 to 128 printable ASCII characters.
-    public let reference: String?
-    /// A random identifier that the caller chose for this request alone; see ``isAttempt(_:)``.
-    public let attempt: String?
-    /// The attempts that the caller knows to have led to no payment. A payment token that was released before is released
-    /// again only if its last release was by one of these. Empty without an `attempt`.
-    public let after: [String]
+    /// The members that the requests of both wallets have.
+    public let common: ReleaseMembers
     /// The merchants for which the caller asks, as patterns in which `*` matches any characters. A payment token of another
     /// merchant is refused before its transaction is claimed. Nil asks for all merchants that the caller's access rule
     /// allows.
@@ -42,62 +37,33 @@ public struct DecryptRequest: Sendable {
 
     private static let missing = " missing, which the access rule requires"
 
-    /// The maximum number of attempts in ``after``. A transaction has no more repeats than that.
-    public static let maximumAfter = 100
-
     /// Parses a request's body.
     ///
     /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let members = try RequestMembers(
-            parsing: body, known: ["token", "expected", "reference", "attempt", "after", "merchants"])
+            parsing: body, known: ReleaseMembers.names.union(["token", "expected", "merchants"]))
         token = try members.required("token")
         expected = members.object["expected"]?.objectValue
         guard expected != nil || members.object["expected"] == nil else {
             throw RequestMembers.wrongType("expected", "an object")
         }
-        reference = try members.string("reference")
-        try Self.check(reference: reference)
-        attempt = try members.string("attempt")
-        after = try members.strings("after", 0...Self.maximumAfter, Self.attemptForm, Self.isAttempt) ?? []
+        common = try ReleaseMembers(members)
         merchants = try members.strings(
             "merchants", 1...Self.maximumMerchants, "1 to \(Self.maximumPatternBytes) bytes"
         ) { (1...Self.maximumPatternBytes).contains($0.utf8.count) }
-        guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
-        guard attempt != nil || members.object["after"] == nil else {
-            throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
-        }
-        // Otherwise the same request, sent twice, could release the payment token twice.
-        guard attempt.map({ !after.contains($0) }) ?? true else {
-            throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
-        }
     }
 
-    private static let attemptForm = "16 lower-case hexadecimal digits that are not all zero"
+    public static func isReference(_ text: String) -> Bool { ReleaseMembers.isReference(text) }
 
-    public static func isReference(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
-    }
-
-    static func check(reference: String?) throws(Refusal) {
-        guard reference.map(isReference) ?? true else {
-            throw Refusal(
-                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
-        }
-    }
-
-    /// Returns true for a valid ``attempt``: 16 lower-case hexadecimal digits that are not all zero. A caller chooses these
-    /// 8 bytes at random for each request, and never uses them again.
-    public static func isAttempt(_ text: String) -> Bool {
-        text.utf8.count == 16 && Hexadecimal.isLowerCase(text.utf8) && text.utf8.contains { $0 != UInt8(ascii: "0") }
-    }
+    static func check(reference: String?) throws(Refusal) { try ReleaseMembers.check(reference: reference) }
 
     /// Returns a request's body, for a client. The payment token is copied unchanged.
     ///
     /// - Parameters:
     ///   - paymentToken: one JSON value.
-    ///   - attempt: a new identifier for this request; see ``isAttempt(_:)``.
-    ///   - after: the attempts of ``after``, at most ``maximumAfter``; empty without an `attempt`.
+    ///   - attempt: a new identifier for this request; see ``ReleaseMembers/attempt``.
+    ///   - after: at most ``ReleaseMembers/maximumAfter`` attempts; empty without an `attempt`.
     ///   - merchants: the patterns of ``merchants``.
     public static func body(
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
@@ -115,6 +81,55 @@ public struct DecryptRequest: Sendable {
             if !after.isEmpty { json.member("after", after) }
             json.member("merchants", merchants)
         }
+    }
+}
+
+/// The members of a release's request that are the same for both wallets: the caller's names for it.
+public struct ReleaseMembers: Sendable {
+    /// The caller's own name for the order: 1 to 128 printable ASCII characters.
+    public let reference: String?
+    /// A random identifier that the caller chose for this request alone; see ``isAttempt(_:)``.
+    public let attempt: String?
+    /// The attempts that the caller knows to have led to no payment. A payment token that was released before is released
+    /// again only if its last release was by one of these. Empty without an `attempt`.
+    public let after: [String]
+
+    /// The maximum number of attempts in ``after``. A transaction has no more repeats than that.
+    public static let maximumAfter = 100
+    static let names: Set = ["reference", "attempt", "after"]
+    private static let attemptForm = "16 lower-case hexadecimal digits that are not all zero"
+
+    /// - Throws: `malformed_request`.
+    init(_ members: RequestMembers) throws(Refusal) {
+        reference = try members.string("reference")
+        try Self.check(reference: reference)
+        attempt = try members.string("attempt")
+        after = try members.strings("after", 0...Self.maximumAfter, Self.attemptForm, Self.isAttempt) ?? []
+        guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
+        guard attempt != nil || members.object["after"] == nil else {
+            throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
+        }
+        // Otherwise the same request, sent twice, could release the payment token twice.
+        guard attempt.map({ !after.contains($0) }) ?? true else {
+            throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
+        }
+    }
+
+    static func isReference(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+
+    static func check(reference: String?) throws(Refusal) {
+        guard reference.map(isReference) ?? true else {
+            throw Refusal(
+                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
+        }
+    }
+
+    /// Returns true for a valid ``attempt``: 16 lower-case hexadecimal digits that are not all zero. A caller chooses these
+    /// 8 bytes at random for each request, and never uses them again.
+    static func isAttempt(_ text: String) -> Bool {
+        text.utf8.count == 16 && Hexadecimal.isLowerCase(text.utf8) && text.utf8.contains { $0 != UInt8(ascii: "0") }
     }
 }
 
@@ -174,6 +189,62 @@ public struct GooglePayVerifyRequest: Sendable {
         common = try VerifyRequest(members)
         _ = try members.required("merchantIdentifier")
         merchantIdentifier = try members.string("merchantIdentifier") ?? ""
+    }
+}
+
+/// The body of `POST /v1/google-pay/decrypt`. Another type parses the contents of `token`.
+public struct GooglePayDecryptRequest: Sendable {
+    /// The payment token as it was sent: not parsed yet, and of any JSON type.
+    public let token: JSONValue
+    /// The merchant's identifier at Google, without the prefix `merchant:`. Not checked yet.
+    public let merchantIdentifier: String
+    /// The caller's statement of what it will charge, for the record: 1 to 11 digits, and up to 4 after a point. The
+    /// payment token names no amount, so it is compared with nothing.
+    public let amount: String
+    /// The currency of ``amount``: three upper-case letters (ISO 4217).
+    public let currency: String
+    /// `expected.authMethod`: the only kind of card number that the caller takes; nil for any that its rule permits.
+    public let authMethod: String?
+    public let common: ReleaseMembers
+
+    /// Parses a request's body.
+    ///
+    /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let members = try RequestMembers(
+            parsing: body,
+            known: ReleaseMembers.names.union(["token", "merchantIdentifier", "amount", "currency", "expected"]))
+        token = try members.required("token")
+        for name in ["merchantIdentifier", "amount", "currency"] { _ = try members.required(name) }
+        merchantIdentifier = try members.string("merchantIdentifier") ?? ""
+        amount = try members.string("amount") ?? ""
+        currency = try members.string("currency") ?? ""
+        guard Self.isAmount(amount) else {
+            throw RequestMembers.wrongType("amount", "1 to 11 digits, with up to 4 more after a point")
+        }
+        guard currency.utf8.count == 3,
+            currency.utf8.allSatisfy({ (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) })
+        else { throw RequestMembers.wrongType("currency", "three upper-case letters") }
+        common = try ReleaseMembers(members)
+        guard let expected = members.object["expected"] else {
+            authMethod = nil
+            return
+        }
+        guard let object = expected.objectValue, object.members.allSatisfy({ $0.name == "authMethod" }) else {
+            throw RequestMembers.wrongType("expected", "an object with no member but authMethod")
+        }
+        authMethod = object["authMethod"]?.stringValue
+        guard authMethod.map(["PAN_ONLY", "CRYPTOGRAM_3DS"].contains) ?? object.members.isEmpty else {
+            throw RequestMembers.wrongType("expected.authMethod", "PAN_ONLY or CRYPTOGRAM_3DS")
+        }
+    }
+
+    private static func isAmount(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return (1...2).contains(parts.count) && (1...11).contains(parts[0].count)
+            && (parts.count == 1 || (1...4).contains(parts[1].count))
+            && parts.allSatisfy { $0.allSatisfy(digits.contains) }
     }
 }
 

@@ -156,16 +156,19 @@ struct RecordedConfigurationTests {
     func noSettingWithoutValue() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("secret\n", to: "ledger-password")
+        try fixture.directory.write(GooglePayForge().rootKeys(expiration: Date()), to: "google.json")
         let values = try fixture.load(
             ConfigurationFixture.minimum + """
                 listener: { group: root }
+                trust: { google_pay: google.json }
                 ledger:
                   url: "postgresql:///ledger"
                   password_file: ledger-password
                   node: backend-1
                   retain_records: 400d
                 access:
-                  - { name: checkout, user: root, group: root, roles: [decrypt, admin], signing_time_window: 1m }
+                  - { name: checkout, user: root, group: root, roles: [decrypt, admin], signing_time_window: 1m, wallets: [apple-pay, google-pay],
+                      google_pay: { merchants: [BCR2] } }
                 renewal: { issuer: 57246542-96fe-1a63-e053-0824d011072a, key_id: 2X9R4HXF34, nodes: [backend-2, backend-1] }
 
                 """
@@ -173,12 +176,14 @@ struct RecordedConfigurationTests {
         let sections = [
             "listener": ListenerSettings.keys, "ledger": LedgerSettings.keys, "approvals": ApprovalSettings.keys,
             "trust": TrustSettings.keys, "log": LogSettings.keys, "tokens.primary": HSMTokenSettings.keys,
-            "access.1": AccessPolicy.ruleKeys, "renewal": RenewalSettings.keys,
+            "access.1": AccessPolicy.ruleKeys, "renewal": RenewalSettings.keys, "google_pay": GooglePaySettings.keys,
         ]
         for (section, keys) in sections {
-            // No value is recorded under these keys. The URL is recorded in parts, and the HSM token's name is a part of
-            // other keys. The timeout is recorded only if `use_log` is set.
-            let elsewhere: Set = ["ledger.url", "tokens.primary.name", "tokens.primary.use_log_timeout"]
+            // No value is recorded under these keys. The URL and a rule's `google_pay` are recorded in parts, and the HSM
+            // token's name is a part of other keys. The timeout is recorded only if `use_log` is set.
+            let elsewhere: Set = [
+                "ledger.url", "access.1.google_pay", "tokens.primary.name", "tokens.primary.use_log_timeout",
+            ]
             let kept = keys.filter { !elsewhere.contains("\(section).\($0)") }
             for key in kept { #expect(values["\(section).\(key)"] != nil, "\(section).\(key)") }
         }

@@ -125,10 +125,9 @@ struct GooglePayRouteTests {
         #expect(members["details"] == .string("trust.google_pay"))
     }
 
-    @Test("does not decrypt Google Pay tokens yet")
-    func decrypt() async throws {
+    @Test("refuses Google Pay tokens as malformed on Apple Pay's path")
+    func applePath() async throws {
         let fixture = try await fixture()
-        #expect(try await fixture.post("/v1/google-pay/decrypt", body(envelope().json)).status == 404)
         let apple = try await fixture.post("/v1/decrypt", body(envelope().json, ""))
         #expect(try JSONValue(parsing: apple.body).objectValue?["code"] == .string("malformed_token"))
         #expect(fixture.hsm.calls == 0)

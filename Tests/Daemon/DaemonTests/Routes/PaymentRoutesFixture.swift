@@ -30,6 +30,9 @@ final class PaymentRoutesFixture: Sendable {
     let firstReleases: CallerFirstReleases
     let router: DaemonRouter
     let policies: CurrentPolicies
+    let index: KeyIndex
+    /// The seconds by which the decryptor's clock is ahead of this host's.
+    let lead = Shared<TimeInterval>(0)
     private let directory: FreshDirectory
     private let log: StandardErrorLog
     private let logFile: FileHandle
@@ -41,10 +44,12 @@ final class PaymentRoutesFixture: Sendable {
     ///   - rule: additional YAML members of the only access rule, which is named `shop` and has the role decrypt.
     ///   - inconsistency: the worker's reason for not using the key; nil if the key can be used.
     ///   - googlePay: the file of Google's root keys; nil without Google Pay.
+    ///   - googlePayKeys: Google Pay keys of the merchant `BCR2DN4TEXAMPLE`, each with its record.
     ///   - answerTime: the maximum time from the start of a commit until its answer may be sent.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
-        state: KeyState = .active, cutOff: Date? = nil, googlePay: [UInt8]? = nil
+        state: KeyState = .active, cutOff: Date? = nil, googlePay: [UInt8]? = nil,
+        googlePayKeys: [(subjectPublicKeyInfo: [UInt8], keyRecord: KeyRecord)] = []
     ) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
@@ -62,7 +67,10 @@ final class PaymentRoutesFixture: Sendable {
             publicKeyHash: hash, merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: state,
             cutOff: cutOff, createdAt: Date(), origin: .imported)
         try await record.ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
-        let index = KeyIndex()
+        for googlePay in googlePayKeys {
+            try await record.ledger.apply(AdministrativeChange(at: Date(), key: googlePay.keyRecord, records: []))
+        }
+        index = KeyIndex()
         index.rebuild(
             hsmTokens: [
                 (
@@ -73,16 +81,25 @@ final class PaymentRoutesFixture: Sendable {
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
                             certificates: [merchant.certificate], isProtected: true, inconsistency: inconsistency)
                     ]
+                        + googlePayKeys.map { key in
+                            KeyDescription(
+                                identifier: key.keyRecord.publicKeyHash.bytes, label: "", algorithm: .ec,
+                                subjectPublicKeyInfo: key.subjectPublicKeyInfo, certificates: [], isProtected: true,
+                                inconsistency: nil)
+                        }
                 )
-            ], keyRecords: [key])
+            ], keyRecords: [key] + googlePayKeys.map(\.keyRecord))
 
         logFile = try FileHandle(forWritingTo: URL(filePath: directory.write("", to: "log")))
         log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
+        let lead = lead
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, opening: FirstOpening(isOver: true),
             commit: UseCommit(
                 gate: record.gate, recorder: record.recorder, instruments: instruments, answerTime: answerTime),
-            ledgerClock: LedgerClock(ledger: record.ledger, clock: .system) { .seconds(300) }, arrivals: arrivals)
+            ledgerClock: LedgerClock(
+                ledger: record.ledger, clock: WallClock { Date().addingTimeInterval(lead.current) }
+            ) { .seconds(300) }, arrivals: arrivals)
         let firstReleases = CallerFirstReleases(
             ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
         self.firstReleases = firstReleases
@@ -181,6 +198,11 @@ final class PaymentRoutesFixture: Sendable {
 /// Answers each decryption with a known plaintext, and counts the decryptions.
 final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
+    /// The only key with which a message opens; nil for any. Each other one fails as a wrong tag does, or as given here.
+    let onlyKey = Shared<[UInt8]?>(nil)
+    let failures = Shared<[[UInt8]: WorkerFailure]>([:])
+    /// The keys and schemes of the decryptions.
+    let tried = Shared<[Decryption]>([])
     /// The value of the header `Paytokend-Client` for each decryption; nil without the header.
     let clients = Shared<[String?]>([])
     /// Called during each decryption.
@@ -203,7 +225,11 @@ final class KnownPlaintext: TransactionDecrypting {
             state.calls += 1
             return (state.plaintext, state.failure)
         }
-        if let failure { throw failure }
+        tried.change { $0.append(decryption) }
+        if let failure = failure ?? failures.current[decryption.publicKeyHash] { throw failure }
+        if let only = onlyKey.current, only != decryption.publicKeyHash {
+            throw WorkerFailure(.decryptionFailed, "another key")
+        }
         return OpenedTransaction(plaintext: plaintext, tier: .c, hsmToken: holders.first ?? "primary")
     }
 }

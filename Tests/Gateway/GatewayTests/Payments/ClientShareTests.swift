@@ -141,12 +141,12 @@ struct ClientShareTests {
         let document = RadialDocument()
         let lost = try await pay(gateway, document)
         #expect(lost.status == 503 && lost.string("code") == "paytokend_unavailable")
-        let attempts = gateway.paytokend.requests.current.suffix(2).compactMap(\.attempt)
+        let attempts = gateway.paytokend.requests.current.suffix(2).compactMap(\.common.attempt)
         #expect(attempts.count == 2 && attempts[0] == attempts[1])
         #expect(gateway.processor.submissions.current.count == 1)
         #expect(try await pay(gateway, document).status == 200)
         #expect(gateway.processor.submissions.current.count == 2)
-        #expect(gateway.paytokend.requests.current.last?.after == [attempts[0]])
+        #expect(gateway.paytokend.requests.current.last?.common.after == [attempts[0]])
         await gateway.stop()
     }
 }

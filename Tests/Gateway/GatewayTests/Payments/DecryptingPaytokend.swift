@@ -60,8 +60,8 @@ final class DecryptingPaytokend: Sendable {
                 return (refusal.status, Array(#"{"code":"\#(refusal.code)","message":"Not this one."}"#.utf8))
             }
             let last = releases.current[transaction]
-            let isRepeat = last?.attempt.map(request.after.contains) ?? false
-            guard last == nil || isRepeat && last?.reference == request.reference else {
+            let isRepeat = last?.common.attempt.map(request.common.after.contains) ?? false
+            guard last == nil || isRepeat && last?.common.reference == request.common.reference else {
                 return (409, Array(#"{"code":"transaction_replayed","message":"Not twice."}"#.utf8))
             }
             releases.change { $0[transaction] = request }

@@ -39,7 +39,8 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
         "malformed_request", "malformed_token", "unsupported_version", "forbidden", "not_found", "method_not_allowed",
         "request_too_large", "unsupported_media_type", "signature_invalid", "certificate_untrusted", "marker_oid_missing",
         "signing_time_outside_window", "unknown_public_key_hash", "key_not_active", "decryption_failed", "merchant_mismatch",
-        "currency_mismatch", "amount_mismatch", "application_data_mismatch", "transaction_replayed", "invalid_state",
+        "currency_mismatch", "amount_mismatch", "application_data_mismatch", "message_expired", "auth_method_not_allowed",
+        "transaction_replayed", "invalid_state",
         "certificate_unsuitable", "key_not_found", "approval_invalid"), Verdict.DO_NOT_CHARGE),
     **dict.fromkeys((
         "request_timeout", "internal_error", "hsm_unavailable", "ledger_unavailable", "overloaded", "deadline_exceeded"),

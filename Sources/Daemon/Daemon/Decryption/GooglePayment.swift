@@ -1,0 +1,121 @@
+import AuditChain
+import DaemonAPI
+import Encodings
+import Foundation
+import GooglePayToken
+import KeyTypes
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+/// A Google Pay message with valid signatures, and the request that carries it.
+struct GooglePayment: WalletPayment {
+    static let wallet = Wallet.googlePay
+
+    let request: GooglePayDecryptRequest
+    let verified: VerifiedGooglePayToken
+    /// `google_pay.message_lifetime`.
+    let lifetime: Duration
+    var refusalOfFirstRelease: Refusal?
+
+    private var paymentToken: GooglePayToken { verified.paymentToken }
+
+    func release(for caller: Caller, at moment: Date) throws(Refusal) -> Release {
+        Release(
+            of: .googlePay,
+            transactionId: GooglePayClaims.name(
+                ofSignedMessage: paymentToken.transactionIdentifier, for: verified.merchant),
+            // The decryptor replaces the hash by that of the key that opens the message.
+            publicKeyHash: .of(subjectPublicKeyInfo: []), caller: caller.name,
+            referenceDigest: request.common.referenceDigest, contentDigest: paymentToken.transactionIdentifier.bytes,
+            named: try NamedAttempt(of: request.common), at: moment)
+    }
+
+    func keys(in index: KeyIndex, at now: Date) -> [KeyEntry] {
+        index.googlePayKeys(of: verified.merchant.identifier, at: now)
+    }
+
+    func unknownKey(in index: KeyIndex) -> Refusal {
+        index.hasGooglePayKeys(of: verified.merchant.identifier)
+            ? Refusal(
+                .keyNotActive, "None of the merchant's Google Pay keys decrypts now; GET /v1/keys shows their states.")
+            : Refusal(.unknownPublicKeyHash, "No Google Pay key of this merchant is here.")
+    }
+
+    func requirePermission(of caller: Caller, for merchant: String) throws(Refusal) {
+        guard caller.googlePay?.allows(merchant: merchant) == true else {
+            throw Refusal(.forbidden, "No access rule lets this caller use this merchant's Google Pay keys.")
+        }
+    }
+
+    func checkBeforeDecryption(merchant: String) throws(Refusal) {}
+
+    func decryption(with key: KeyEntry) throws(Refusal) -> Decryption {
+        Decryption(
+            publicKeyHash: key.publicKeyHash.bytes, scheme: .ecV2, keyMaterial: paymentToken.ephemeralPublicKey,
+            otherInfo: [], ciphertext: paymentToken.encryptedMessage + paymentToken.tag)
+    }
+
+    func check(
+        _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
+    ) throws(Refusal) {
+        let payload = try GooglePayPayload(plaintext: plaintext)
+        draft.change { $0.authMethod = AuditText(payload.authMethod.rawValue) }
+        let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
+        // A repeat is exempt from the times, as from Apple's window.
+        if release.allowsFirstRelease, let fault = times.fault(at: release.at, window: window.duration) {
+            throw Self.refusal(fault, times, window, at: release.at)
+        }
+        let permitted = caller.googlePay?.authMethods ?? []
+        guard permitted.contains(payload.authMethod) else {
+            throw Refusal(
+                .authMethodNotAllowed,
+                "The message has a card number of the kind \(payload.authMethod.rawValue), which this caller's access rule "
+                    + "does not permit; ask Google for allowedAuthMethods: "
+                    + "[\(permitted.map(\.rawValue).sorted().joined(separator: ", "))].",
+                details: "authMethod")
+        }
+        guard request.authMethod.map({ $0.utf8.elementsEqual(payload.authMethod.rawValue.utf8) }) ?? true else {
+            throw Refusal(
+                .authMethodNotAllowed,
+                "The message has a card number of another kind than the request expects: \(payload.authMethod.rawValue).",
+                details: "expected.authMethod")
+        }
+        release.signedAt = times.signedAt
+        release.messageClaim =
+            GooglePayClaims(
+                of: paymentToken.transactionIdentifier, messageId: payload.messageId, for: verified.merchant
+            ).messageId
+    }
+
+    private static func refusal(
+        _ fault: GooglePayMessageTimes.Fault, _ times: GooglePayMessageTimes, _ window: SigningTimeWindow, at now: Date
+    ) -> Refusal {
+        switch fault {
+        case .expired:
+            Refusal(
+                .messageExpired, "The message has expired; ask the customer to pay again, and check this host's clock.",
+                details: "messageExpiration \(RFC3339.string(times.expiration))")
+        case .signedInFuture:
+            Refusal(
+                .signingTimeOutsideWindow,
+                "The message expires later than one of this moment could; check this host's clock and "
+                    + "google_pay.message_lifetime.",
+                details: "counts as signed \(Int(times.signedAt.timeIntervalSince(now).rounded())) s after the current "
+                    + "time; \(window) are allowed")
+        }
+    }
+
+    /// - Throws: `internal_error`; the plaintext was read before, so this cannot happen.
+    func answer(_ released: TokenDecryptor.Released) throws(Refusal) -> [UInt8] {
+        let payload = try GooglePayPayload(plaintext: released.opened.plaintext)
+        return GooglePayDecryptAnswer(
+            transactionId: paymentToken.transactionIdentifier.hex, messageId: payload.messageId,
+            authMethod: payload.authMethod.rawValue, merchantIdentifier: verified.merchant.identifier,
+            publicKeyHash: released.key.publicKeyHash.base64, protection: released.opened.tier.rawValue,
+            repeated: released.isRepeat, audit: released.audit
+        ).json(paymentData: released.opened.plaintext)
+    }
+}
