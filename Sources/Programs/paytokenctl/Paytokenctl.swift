@@ -88,7 +88,8 @@ struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key", abstract: "The merchants' private keys.",
         subcommands: [
-            KeyGenerateCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyShowCommand.self,
+            KeyGenerateCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyPublicKeyCommand.self,
+            KeyShowCommand.self,
             KeyProveCommand.self,
             KeySuspendCommand.self, KeyResumeCommand.self,
             KeyRetireCommand.self,

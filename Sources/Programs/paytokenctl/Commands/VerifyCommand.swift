@@ -15,7 +15,7 @@ struct VerifyCommand: AsyncParsableCommand {
 
             A payment token of Google Pay is recognised by its members, and needs --merchant-identifier, since Google \
             signs it for one merchant. It has no signing time: checked are Google's signatures, and that its keys have \
-            not expired. It cannot be decrypted yet.
+            not expired.
 
               paytokenctl verify token.json
               paytokenctl verify token.json --at 2026-01-31T12:00:00Z

@@ -24,6 +24,12 @@ enum KeyUseOption: String, ExpressibleByArgument, CaseIterable {
         "processing (opens payments) or identity (signs for merchant sessions).", valueName: "processing|identity")
 }
 
+/// A wallet in the command line's spelling.
+enum WalletOption: String, ExpressibleByArgument, CaseIterable {
+    case applePay = "apple-pay"
+    case googlePay = "google-pay"
+}
+
 struct KeyGenerateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "generate",
@@ -46,6 +52,13 @@ struct KeyGenerateCommand: AsyncParsableCommand {
               paytokenctl key generate --merchant-identifier merchant.com.example \\
                   --use identity
 
+            --wallet google-pay makes a key for Google Pay: EC, without a certificate, and active at once. Put its public \
+            key into your site's and apps' payment requests, and into Google's business console.
+
+              paytokenctl key generate --wallet google-pay \\
+                  --merchant-identifier BCR2DN4TEXAMPLE
+              paytokenctl key public-key 9c1185a5
+
             The key is in one HSM token only. Several HSM tokens hold the same key only if the vendor's tools clone \
             it, or if a key from a file is imported into each.
 
@@ -62,6 +75,11 @@ struct KeyGenerateCommand: AsyncParsableCommand {
 
     @Option(help: KeyUseOption.help)
     var use: KeyUseOption = .processing
+
+    @Option(
+        help: ArgumentHelp(
+            "The wallet whose payments the key opens, for ever.", valueName: "apple-pay|google-pay"))
+    var wallet: WalletOption = .applePay
 
     @Option(
         help: ArgumentHelp(
@@ -82,11 +100,15 @@ struct KeyGenerateCommand: AsyncParsableCommand {
         guard use == .processing || type != .ec else {
             throw ValidationError("An identity key is RSA; leave out --type.")
         }
+        guard wallet == .applePay || use == .processing && type != .rsa else {
+            throw ValidationError("A Google Pay key is EC and opens payments; leave out --use and --type.")
+        }
     }
 
     func run() async throws {
         let request = KeyGenerationRequest(
-            merchantIdentifier: merchantIdentifier, use: use.name, type: type?.name, token: token)
+            merchantIdentifier: merchantIdentifier, use: wallet == .googlePay ? wallet.rawValue : use.name,
+            type: type?.name, token: token)
         if change.dryRun.isDryRun {
             try await change.post(
                 "/v1/keys", request, for: KeyGenerationDryRun.self, dryRunSays: "the key can be made"
