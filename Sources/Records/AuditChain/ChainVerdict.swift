@@ -55,9 +55,23 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let unendorsedKeys: [UnendorsedKey]
     /// The checkpoints that came later than the schedule requires.
     public let lateSeals: LateSeals
-    /// True if the record's end is known from a checkpoint that was stored elsewhere, or because a daemon returned the
-    /// records. Otherwise later records may have been removed.
-    public let endIsKnown: Bool
+    /// True if a daemon returned the records, so that their end is the record's present end.
+    let isLive: Bool
+    /// The newest of the checkpoints that were stored elsewhere; nil if there is none of this node.
+    let newestHead: Checkpoint?
+
+    /// True if the record's end is known: a daemon returned the records, or the newest checkpoint that was stored elsewhere is at
+    /// most a day older than the last checkpoint. Otherwise later records may have been removed.
+    public var endIsKnown: Bool { isLive || newestHead != nil && (timeAfterHead ?? 0) <= Self.longestAfterHead }
+
+    /// Heads are stored daily.
+    private static let longestAfterHead: Int64 = 86_400_000
+
+    /// The milliseconds from ``newestHead`` to the last checkpoint; nil if no record follows this head.
+    private var timeAfterHead: Int64? {
+        guard let newestHead, let sealedAt, last > newestHead.sequence else { return nil }
+        return max(0, sealedAt.milliseconds - newestHead.time.milliseconds)
+    }
 
     /// The number of the chain's records that the export contains.
     public var records: Int { last - start }
@@ -132,17 +146,29 @@ public struct LateSeals: Sendable, Equatable {
 }
 
 extension ChainRange {
-    /// A line for each of the longest times of ``lateSeals``, and one with the number of the others.
-    /// `scripts/verify-audit` prints the same text.
-    public var lateSealLines: [String] {
+    /// A line about the records after ``newestHead``, a line for each of the longest times of ``lateSeals``, and one with the
+    /// number of the others. `scripts/verify-audit` prints the same text.
+    public var remarks: [String] {
         let named = lateSeals.longest.map { interval in
-            let seconds = interval.milliseconds / 1000
-            let time = [seconds / 60 % 60, seconds % 60].map { $0 < 10 ? ":0\($0)" : ":\($0)" }.joined()
-            return "late: node \(node.name), records \(interval.first) to \(interval.last) were not sealed from "
-                + "\(interval.from.text) to \(interval.to.text), \(seconds / 3600)\(time)"
+            "late: node \(node.name), records \(interval.first) to \(interval.last) were not sealed from "
+                + "\(interval.from.text) to \(interval.to.text), \(Self.text(interval.milliseconds))"
         }
         let others = lateSeals.count - lateSeals.longest.count
-        return named + (others > 0 ? ["late: node \(node.name), \(others) shorter times"] : [])
+        return [remarkOnHead].compactMap(\.self) + named
+            + (others > 0 ? ["late: node \(node.name), \(others) shorter times"] : [])
+    }
+
+    private var remarkOnHead: String? {
+        guard !isLive, let newestHead, let timeAfterHead else { return nil }
+        return "head: node \(node.name), records \(newestHead.sequence + 1) to \(last) are in no given head, "
+            + "\(Self.text(timeAfterHead)) from the newest to the last seal"
+    }
+
+    /// A time such as `23:05:00` or `2 d 0:01:00`.
+    private static func text(_ milliseconds: Int64) -> String {
+        let seconds = milliseconds / 1000
+        return (seconds < 86_400 ? "" : "\(seconds / 86_400) d ") + "\(seconds / 3600 % 24)"
+            + [seconds / 60 % 60, seconds % 60].map { $0 < 10 ? ":0\($0)" : ":\($0)" }.joined()
     }
 }
 

@@ -225,7 +225,8 @@ struct NodeChain: Sendable {
         start.map {
             ChainRange(
                 node: node, start: $0, last: last, sealed: sealed, sealedAt: sealedAt, signers: signers,
-                unendorsedKeys: unendorsedKeys, lateSeals: lateSeals, endIsKnown: isLive || !heads.isEmpty)
+                unendorsedKeys: unendorsedKeys, lateSeals: lateSeals, isLive: isLive,
+                newestHead: heads.map(\.checkpoint).max { $0.sequence < $1.sequence })
         }
     }
 }

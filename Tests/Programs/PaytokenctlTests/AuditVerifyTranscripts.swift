@@ -39,7 +39,8 @@ struct AuditVerifyTranscripts {
             #expect(
                 headless.error
                     == "chain_end_unknown: node backend-1's record is intact up to record 10, but nothing shows that this "
-                    + "was its end. Compare it with a head that was kept elsewhere: --head FILE.\n")
+                    + "was its end. Compare it with a head that was kept elsewhere, at most a day older than its last seal: "
+                    + "--head FILE.\n")
         }
         let json = try await files.verify(["--head", head, "--output", "json"])
         #expect(

@@ -20,7 +20,9 @@ struct VerifierScriptTests {
         for file in [try directory.write(export, to: "export.jsonl"), "-"] {
             let result = try await run([file, key, "--head", head], input: export)
             #expect(result.output == "intact: node backend-1, records 1 to 2, sealed at 2026-01-31T12:01:00.000Z\n")
-            #expect(result.error == "verify-audit: heads that were compared, 1: node backend-1, checkpoint 2\n")
+            #expect(
+                result.error == "verify-audit: heads that were compared, 1; the newest: node backend-1, checkpoint 2 "
+                    + "of 2026-01-31T12:01:00.000Z\n")
             #expect(result.status == 0)
         }
     }
@@ -64,6 +66,38 @@ struct VerifierScriptTests {
         #expect(cut.output.hasPrefix("intact: node a, records 1 to 3, ") && cut.status == 2, "\(cut)")
     }
 
+    @Test("exits 2 if the newest head is more than a day older than the last seal, and names the records after it")
+    func oldHead() async throws {
+        let signer = try CheckpointSigner()
+        let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
+        let directory = try FreshDirectory()
+        let key = try directory.write(signer.publicKey.pem, to: "key.pem")
+        let end = SyntheticChain.time(6).milliseconds
+        func head(_ sequence: Int, before length: Int64) async throws -> SignedCheckpoint {
+            try await signer.checkpoint(chain.heads[sequence - 1], at: AuditTime(milliseconds: end - length))
+        }
+        let (day, older) = (try await head(3, before: 86_400_000), try await head(1, before: 86_460_000))
+        // A head of the last record shows the end, whatever its time.
+        for (given, after, status) in [
+            ([try await head(6, before: 86_460_000)], nil, 0),
+            ([older, day], "4 to 6 are in no given head, 1 d 0:00:00", 0),
+            ([older], "2 to 6 are in no given head, 1 d 0:01:00", 2),
+        ] as [([SignedCheckpoint], String?, Int32)] {
+            let file = try directory.write(given.map(\.line).export, to: "heads-\(given.count)-\(status)")
+            let result = try await run(["-", key, "--head", file], input: chain.lines.export)
+            #expect(result.output.hasPrefix("intact: node a, records 1 to 6, ") && result.status == status, "\(result)")
+            let named = result.error.split(separator: "\n").map(String.init).filter { $0.hasPrefix("head: ") }
+            let expected = after.map { "head: node a, records \($0) from the newest to the last seal" }
+            #expect(named == (expected.map { [$0] } ?? []))
+            #expect(result.error.contains("nothing shows that the last seal was the end") == (status == 2))
+            var verifier = ChainVerifier(keys: CheckpointKeys([signer.publicKey]), heads: given)
+            for line in chain.lines { verifier.consume(line: line) }
+            guard case .intact(let ranges) = verifier.verdict() else { throw Missing() }
+            #expect(ranges.flatMap(\.remarks).filter { $0.hasPrefix("head: ") } == named)
+            #expect(verifier.verdict().exitStatus == status)
+        }
+    }
+
     @Test("names records that were sealed late, such as after a removed seal, as the program does")
     func lateSeals() async throws {
         let signer = try CheckpointSigner()
@@ -90,7 +124,7 @@ struct VerifierScriptTests {
             var verifier = ChainVerifier(keys: CheckpointKeys([signer.publicKey]))
             for line in lines { verifier.consume(line: line) }
             guard case .intact(let ranges) = verifier.verdict() else { throw Missing() }
-            #expect(ranges.flatMap(\.lateSealLines) == expected)
+            #expect(ranges.flatMap(\.remarks) == expected)
         }
     }
 

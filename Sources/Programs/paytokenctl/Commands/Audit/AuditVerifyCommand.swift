@@ -130,7 +130,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         }
         switch verdict {
         case .intact(let ranges), .unsealed(let ranges):
-            ranges.flatMap(\.lateSealLines).forEach(Console.error)
+            ranges.flatMap(\.remarks).forEach(Console.error)
             // The daemon itself returns the record of its own node only.
             let absent = given.export == nil ? [] : verification.absentNodes
             if let failure = VerificationInputs.endFailure(of: ranges, absent: absent) { throw failure }

@@ -201,7 +201,7 @@ struct NodesReport {
         }
         guard !parts.isEmpty else { throw CommandFailure(.no, "chain_unsealed: there is no record.") }
         let ranges = parts.compactMap(\.verdict.range)
-        ranges.flatMap(\.lateSealLines).forEach(Console.error)
+        ranges.flatMap(\.remarks).forEach(Console.error)
         if let failure = VerificationInputs.endFailure(of: ranges, absent: absentNodes) { throw failure }
     }
 

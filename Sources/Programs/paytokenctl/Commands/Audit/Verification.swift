@@ -139,7 +139,8 @@ extension VerificationInputs {
         return CommandFailure(
             .endUnknown,
             "chain_end_unknown: node \(range.node.name)'s record is intact up to record \(range.sealed), but nothing shows "
-                + "that this was its end. Compare it with a head that was kept elsewhere: --head FILE.")
+                + "that this was its end. Compare it with a head that was kept elsewhere, at most a day older than its last seal: "
+                + "--head FILE.")
     }
 
     static var isFiltered: CommandFailure {
