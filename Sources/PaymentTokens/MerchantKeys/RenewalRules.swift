@@ -289,7 +289,7 @@ extension Renewal {
         state = .finished
     }
 
-    /// Gives the renewal up. Not while a request may be under way, or its effect may still appear in Apple's list: a new
+    /// Gives the renewal up. Refused while a request may be under way, or its effect may still appear in Apple's list: a new
     /// renewal of the key would request a second certificate.
     public mutating func abandon(at now: Date) throws(RenewalConflict) {
         guard state == .open else { throw .notOpen(state) }

@@ -96,7 +96,8 @@ struct RenewalSteps: Sendable {
             guard let approved = request.approved else { break }
             guard approved == plan.nextChange else {
                 throw Refusal(
-                    .invalidState, "Another change at Apple is next than the one that you approved; see it first.",
+                    .invalidState,
+                    "The change that you approved is not the next one at Apple; read the renewal's state again.",
                     details: "approve")
             }
             if let approval = try await begin(plan, request, by: caller, draft: draft) { return .pending(approval) }

@@ -11,13 +11,14 @@ struct RotatePlanCommand: AsyncParsableCommand {
         abstract: "Shows the next step of a merchant's renewal, and what must be so before it.",
         discussion: """
             Reads Apple's list as rotate check does, and the recorded proofs of the new key on all nodes of the ledger. \
-            Before Apple certifies the new key, every HSM token of this node that shows the old one must have it, and every \
-            required node must have proved it within the last 24 hours (key prove); before its certificate is activated, \
-            with the certificate. It says if wallets may use the new certificate as soon as Apple has issued it, and if \
-            they use it already. It changes nothing here or at Apple, and needs the role audit: a person does each step, \
-            in the portal or with the other commands.
+            Before Apple certifies the new key, every HSM token of this node that shows the old key must show the new one, and \
+            every required node must have proved the new key within the last 24 hours (key prove). Before its certificate \
+            is activated, these nodes must have proved it with the certificate. The plan says if wallets may use the new \
+            certificate as soon as Apple has issued it, and if they use it already. The command changes nothing here or at \
+            Apple, and needs the role audit. rotate renew takes the steps; without it, a person takes each one, in the \
+            portal or with the other commands.
 
-            A node that is down holds the plan up. --exclude-node shows the plan without it; payments with the new key \
+            A node that is down delays the plan. --exclude-node shows the plan without it; payments with the new key \
             fail there until it has proved the key.
 
               paytokenctl rotate plan merchant.com.example

@@ -11,16 +11,17 @@ struct RotateRenewCommand: AsyncParsableCommand {
         commandName: "renew",
         abstract: "Renews a merchant's certificate through Apple's API.",
         discussion: """
-            Starts the renewal, or continues an open one: it makes the new key if this host serves payments, waits until \
-            every node has proved it, has Apple issue the certificate, waits until it is imported and proved with, \
-            activates it, and after a test payment deactivates the old key. It needs the roles admin and audit, on the host \
-            with the key of Apple's API. With approvals.people: 2, another person approves each change at Apple: the command ends \
-            with 75 and names the approval; go on with --approval.
+            Starts the renewal, or continues an open one. The command makes the new key if this host serves payments, waits \
+            until every node has proved it, and has Apple issue the certificate. It waits until every node has imported the \
+            certificate and proved the key with it, activates it, and after a test payment deactivates the old key. It needs \
+            the roles admin and audit, on the host with the key of Apple's API. If that host serves no payments, make the key \
+            with rotate start on one that does. With approvals.people: 2, another person approves each change at Apple: the \
+            command ends with 75 and names the approval; go on with --approval.
 
-            It asks before it makes a key and before the certificate is requested (unless --yes), and always before wallets \
-            may use a certificate, and before one is revoked: Apple offers no way back. After Apple's answer was lost it only \
-            reads; after half an hour a person reads the portal and decides if --repeat-attempt repeats the request. The old \
-            key keeps opening payment tokens for seven days after the end. A node that is up is never excluded.
+            It asks before it makes a key and before it requests a certificate (unless --yes). It always asks before wallets \
+            may use a certificate, and before it revokes one: Apple offers no way back. After Apple's answer was lost, it only \
+            reads. After half an hour a person reads the portal, and decides if --repeat-attempt repeats the request. The old \
+            key opens payment tokens for seven days after the end. A node that is up is never excluded.
 
               paytokenctl rotate renew merchant.com.example
               paytokenctl rotate renew merchant.com.example --renewal 1f2e3d4c5b6a7988 --approval 0a1b2c3d4e5f6071

@@ -162,8 +162,8 @@ struct RecordFacts {
             ])
     }
 
-    /// By how much a clock was ahead, by the times that an HSM token's log has for the seals that it dated, and when it made the
-    /// node refuse requests.
+    /// The time by which a clock was ahead, from the times that an HSM token's log has for the seals that it dated, and the
+    /// times between which it made the node refuse requests.
     private func clock(of finding: Finding) -> JSONValue? {
         let seals = builder.reconciliation.misdatedSeals(by: finding)
         func ahead(_ seal: Reconciliation.MisdatedSeal) -> Int64 { seal.clock.milliseconds - seal.log.milliseconds }

@@ -7,8 +7,8 @@ struct KeyPublicKeyCommand: AsyncParsableCommand {
         commandName: "public-key",
         abstract: "Prints a key's public half in base64.",
         discussion: """
-            For an EC key the uncompressed point of 65 bytes, which Google's console and the payment request's publicKey \
-            take; for an RSA key, or with --spki, the SubjectPublicKeyInfo in DER.
+            An EC key is printed as its uncompressed point of 65 bytes, the form of Google's console and of a payment \
+            request's publicKey. An RSA key, or any key with --spki, is printed as its SubjectPublicKeyInfo in DER.
 
               paytokenctl key public-key 9c1185a5
               paytokenctl key public-key 9c1185a5 --spki | base64 -d | openssl pkey -pubin -inform DER
