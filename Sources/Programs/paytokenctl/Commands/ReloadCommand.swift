@@ -7,8 +7,8 @@ struct ReloadCommand: AsyncParsableCommand {
         commandName: "reload",
         abstract: "Applies a changed configuration file, and records who asked for it.",
         discussion: """
-            Does what SIGHUP (systemctl reload paytokend) does: the daemon reads access, trust, verification, log.level \
-            and the PIN files again, and applies all of them or none. The record then names the person, which it cannot \
+            Does what SIGHUP (systemctl reload paytokend) does: the daemon reads access, trust, google_pay, verification, \
+            log.level and the PIN files again, and applies all of them or none. The record then names the person, which it cannot \
             do for a signal. If the file has a problem, the command shows it, and the old configuration stays in force.
 
               paytokenctl reload --dry-run
