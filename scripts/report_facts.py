@@ -470,7 +470,7 @@ class Uses:
                 "hours": [{"caller": caller, "hours": hours(used)} for caller, used in sorted(findings.hours.items())],
                 "charts": [{"charts": [chart(uses, of="all"), chart(refusals, of="refusals")]}, group("caller"), group("key")]}
 
-def recount(opened, since, until, logs=()):
+def recount(opened, since, until, made, logs=()):
     """Returns what the report must say of the export. It is read twice, since a record that supersedes a key may follow its uses."""
     book, begun, pinned, missing_before, last, set_backs = KeyBook(), set(), set(), "", {}, collections.defaultdict(list)
     replayed = set()
@@ -529,7 +529,7 @@ def recount(opened, since, until, logs=()):
         keys.append(found)
     states = {found["key"]: found["state"] for found in keys}
     keys += [{"key": key, "attributes": tokens.of_key(key, book)} for key in sorted(tokens.keys) if key not in book.steps]
-    found = findings.end(states, {key: time for key, time in served.items() if time})
+    found = findings.end(states, {key: time for key, time in served.items() if time}, min(until, made))
     counted = {**hosts.facts(approved), **people.facts(approved), **uses.facts(since, until, book.merchants, findings)}
     for node in counted["nodes"]:
         head = findings.last_heads.get(node["node"])

@@ -81,6 +81,9 @@ class Findings:
         if event == "stop": self.running[node] = False
         if event in USES and outcome == "signing_time_outside_window":
             self.window.setdefault(node, Records()).add(record)
+            if node in self.was_set_back:
+                back = self.was_set_back[node][2].setdefault("refusedBack", (time, time))
+                self.was_set_back[node][2]["refusedBack"] = min(back[0], time), max(back[1], time)
             *ahead, refused = self.ahead.get(node, (None,))
             if ahead: self.ahead[node] = *ahead, (min(refused[0], time), max(refused[1], time)) if refused else (time, time)
         if is_in and outcome == "hsm_unavailable":
@@ -97,7 +100,7 @@ class Findings:
             self.copies.pop(node, None)
             if node in self.ahead: self.ahead[node] = *self.ahead[node][:3], None
             refused, (is_refused, before, found) = self.window.pop(node, Records()), self.was_set_back.pop(node, (False, 0, None))
-            if found: found.update(refused=refused.count, refusedBefore=before, nextUse=time,
+            if found: found.update(refused=refused.count, refusedBefore=before, nextUse=time, **facts(refusedUntil=found.get("refusedBack", (0, None))[1]),
                                    records=refused if is_refused else found["records"].merge([refused]))
         if event == "audit_head" and outcome == "ok": self.head(record, caller)
         if event == "ledger_accept_restore" and outcome == "ok":
@@ -232,8 +235,13 @@ class Findings:
             window.append((hour, count))
             before[hour % 24] = hour
 
-    def end(self, states, served):
-        """Returns all findings, sorted. `states` has the keys' last states, and `served` the times from which they served."""
+    def end(self, states, served, end):
+        """Returns all findings, sorted. `states` has the keys' last states, `served` the times from which they served, and `end` is the
+        end of the period, or when the page was made, if earlier."""
+        for node, seal in self.seals.items():
+            is_stopped = self.running.get(node) is False
+            if moment(end) - moment(seal["time"]) > self.DAY and (not is_stopped or seal["time"] >= self.since):
+                self.add("seals_apart", seal["time"], node=node, since=seal["time"], until=end, what="stop" if is_stopped else None)
         for node, times in self.long.items():
             _, since, until = max(times, key=lambda interval: interval[0])
             sealed = (since["sequence"] + 1, until["sequence"]) if until["sequence"] > since["sequence"] else (None, None)
@@ -377,9 +385,15 @@ def described(finding, counted):
         "clock_set_back": (finding.get("before") if "forward" in members else None, finding.get("nextUse")),
         "hsm_unavailable": (finding.get("before"), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)),
     }.get(kind, (None, None))
-    # The time in which the node surely did not serve.
+    # The time in which the node surely did not serve. Without an HSM token's log, nothing shows how long after the last request that a clock
+    # refused while ahead the first one after was refused.
+    ahead, back, first = members.pop("refusedAhead", None), members.pop("refusedBack", None), finding.get("signed", {}).get("since")
+    refused = ahead or back
+    if ahead and back:
+        length_ahead = moment(ahead[1]) - moment(ahead[0])
+        refused = first or (moment(back[0]) - length_ahead).isoformat(timespec="milliseconds") + "Z", back[1]
     sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until")),
-            "clock_set_back": members.pop("refusedAhead", None)}.get(kind)
+            "clock_set_back": refused}.get(kind)
     if until and (finding["refused"] if kind == "clock_set_back" else since):
         members["down"] = facts(since=since, until=until, length=since and length(since, until, is_most=True),
                                 least=length(*sure) if sure and all(sure) else "0 s")
@@ -392,7 +406,8 @@ def described(finding, counted):
             "caller": caller, "opened": opened.facts(f"first decrypt, ok, of replayed payments, by {caller}"),
             "keys": named(most(keys, "key")[0], counted)}
             for caller, (opened, keys) in finding["openers"]]
-    if kind == "unrecorded_uses":
-        members.update(facts(warned=next((found["time"] for found in counted["findings"] if (found["kind"], found.get("key")) == (
-            "key_attributes", finding["key"])), None)))
+    for of, other, member, name in (("unrecorded_uses", "key_attributes", "time", "warned"), ("key_attributes", "unrecorded_uses", "since", "unrecorded")):
+        if kind == of:
+            members.update(facts(**{name: next((found[member] for found in counted["findings"] if (found["kind"], found.get("key")) == (
+                other, finding["key"])), None)}))
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

@@ -289,7 +289,7 @@ class TokenUses:
         refused = finding.get("refusedAhead")
         return facts(count=len(dated), first=text_of(times[0]), last=text_of(times[-1]), least=length(text_of(low), text_of(low + least)),
                      most=length(text_of(high), text_of(high + most), is_most=True),
-                     since=refused and text_of(milliseconds(refused[0]) - most), until=refused and text_of(milliseconds(refused[1]) - least))
+                     since=refused and text_of(milliseconds(refused[0]) - least), until=refused and text_of(milliseconds(refused[1]) - least))
 
     def remaining(self, are_seals):
         return [time for key, (times, *_) in self.keys.items() if (key in self.sealers) == are_seals for time in times]

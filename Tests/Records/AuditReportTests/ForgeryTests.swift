@@ -235,6 +235,8 @@ struct ForgeryTests {
             Change("least time of a downtime", #""least":"[1-9][^"]*""#, #""least":"0 s""#),
             Change("last seal before a kill", #""sealed":"2026-0"#, #""sealed":"2026-1"#),
             Change("seal after an outage", #""nextSeal":"202"#, #""nextSeal":"203"#),
+            Change("records that end early", #""early":[0-9]+,"#, ""),
+            Change("last refusal of a wrong clock", #""refusedUntil":"2"#, #""refusedUntil":"3"#),
             Change("least uses", #""least":[0-9]+,"most""#, #""least":0,"most""#),
         ])
     func changedFacts(change: Change) async throws {

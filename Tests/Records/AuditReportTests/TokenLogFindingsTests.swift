@@ -9,6 +9,35 @@ import Testing
 struct TokenLogFindingsTests {
     private let decrypt = AuditEvent.decrypt(reference: nil)
 
+    @Test("finds a last seal from over a day before the period ends or the page is made, but not after a stop before")
+    func earlyEnd() async throws {
+        var book = RecordBook()
+        try book.add(FindingsTests.start, at: 1)
+        try book.seal(at: 2)
+        func found(from: Double = 0, madeAt: Double = 24 * 31) throws -> [Finding] {
+            try book.counted(from: from).collectFindings(madeAt: RecordBook.time(madeAt)).findings
+        }
+        let end = try #require(try await FindingsTests.findings(book).first)
+        #expect((end.kind, end.count, end.what) == (.sealsApart, nil, nil))
+        #expect(end.since == RecordBook.time(2) && end.until == RecordBook.time(24 * 31))
+        let page = try book.page()
+        #expect(page.contains("The last seal is from 30 d 22 h before the period ended or this page was made. "))
+        let verdict = try book.report(to: 24 * 31).objectValue?["verdict"]?.objectValue
+        #expect(verdict?["early"]?.numberValue?.int == 1)
+        #expect(try found(madeAt: 26) == [] && found(madeAt: 27).map(\.until) == [RecordBook.time(27)])
+        #expect(try found(from: 4).count == 1)
+        // An HSM token's log has a later seal, so the end was cut off.
+        book.tokenUses = [ReconciliationTests.log([2, 100], of: .zero)]
+        try await book.expectRecounted()
+        #expect(try book.page().contains(" 1 seals in that time, of which this export has none. The last was at "))
+        book.tokenUses = []
+        // A node that stopped before the period may have been removed.
+        try book.add(.stop, at: 3)
+        try book.seal(at: 3)
+        #expect(try await FindingsTests.findings(book).map(\.what) == ["stop"])
+        #expect(try found(from: 3).count == 1 && found(from: 4) == [])
+    }
+
     @Test("finds recorded uses that a log lacks, and a log that does not cover the period")
     func lacking() async throws {
         var book = RecordBook()

@@ -25,6 +25,7 @@ struct RecordFacts {
             "otherSerial": reconciliation.logs.contains(where: builder.hsmTokens.hasOtherSerial) ? true : nil,
             "uncounted": findings.reduce(0) { $0 + ($1.kind == .uncountedUses ? $1.count ?? 0 : 0) }.ifAny,
             "shortLogs": findings.count { $0.kind == .shortLog }.ifAny,
+            "early": findings.count { $0.kind == .sealsApart && $0.count == nil }.ifAny,
             "fault": export.verdict.fault?.description,
             "filtered": export.verdict.filteredRecords, "unreadable": builder.unreadable.ifAny,
             "faulty": export.verdict.nodes.filter { !$0.isIntact }.map(\.description),
@@ -40,7 +41,8 @@ struct RecordFacts {
                 "count": finding.count, "one": finding.count == 1 ? true : nil,
                 "first": finding.first, "last": finding.last, "before": finding.before, "ahead": finding.ahead,
                 "forward": forward(of: finding).map { $0.since.length(to: $0.until, roundedUp: true) },
-                "refused": finding.refused, "refusedBefore": finding.refusedBefore, "nextUse": finding.nextUse,
+                "refused": finding.refused, "refusedBefore": finding.refusedBefore,
+                "refusedUntil": finding.refusedBack?.upperBound, "nextUse": finding.nextUse,
                 "nextSeal": finding.nextSeal,
                 "sealed": finding.kind == .recordsLost ? nil : finding.lastSeal, "what": finding.what,
                 "previous": finding.previous, "superseded": finding.superseded,
@@ -54,6 +56,8 @@ struct RecordFacts {
                 "otherSerial": finding.hasOtherSerial ? true : nil,
                 "callers": finding.callers.isEmpty ? nil : UseFacts.most(finding.callers),
                 "operations": finding.operations.isEmpty ? nil : UseFacts.operations(finding.operations),
+                "unrecorded": finding.kind == .keyAttributes
+                    ? findings.first { $0.kind == .unrecordedUses && $0.key == finding.key }?.since : nil,
                 "warned": finding.kind == .unrecordedUses
                     ? findings.first { $0.kind == .keyAttributes && $0.key == finding.key }?.time : nil,
                 "loss": finding.lostRecords > 0 ? true : nil,
@@ -174,7 +178,7 @@ struct RecordFacts {
         return .facts([
             "count": seals.count, "first": seals.first?.log, "last": seals.last?.log,
             "least": least.log.length(to: least.clock), "most": most.log.length(to: most.clock, roundedUp: true),
-            "since": refused.map { AuditTime(milliseconds: $0.lowerBound.milliseconds - ahead(most)) },
+            "since": refused.map { AuditTime(milliseconds: $0.lowerBound.milliseconds - ahead(least)) },
             "until": refused.map { AuditTime(milliseconds: $0.upperBound.milliseconds - ahead(least)) },
         ])
     }
@@ -199,10 +203,7 @@ struct RecordFacts {
                 )
             case .recordsDropped: (finding.since ?? finding.previous?.time, finding.until, nil, nil)
             case .clockSetBack where finding.refused ?? 0 > 0:
-                (
-                    forward(of: finding)?.since, finding.nextUse,
-                    finding.refusedAhead?.lowerBound, finding.refusedAhead?.upperBound
-                )
+                (forward(of: finding)?.since, finding.nextUse, firstRefused(by: finding), lastRefused(by: finding))
             default: (nil, nil, nil, nil)
             }
         guard let until, since != nil || finding.kind == .clockSetBack else { return nil }
@@ -211,6 +212,21 @@ struct RecordFacts {
             "since": since, "until": until, "length": since?.length(to: until, roundedUp: true),
             "least": least ?? "0 s",
         ])
+    }
+
+    /// The time from which a wrong clock surely made the node refuse requests, on the clock that ``lastRefused(by:)`` has. Without the
+    /// HSM token's log, the time between the last request before the clock was set back and the first one after is not known, and left out.
+    private func firstRefused(by finding: Finding) -> AuditTime? {
+        guard let ahead = finding.refusedAhead, let back = finding.refusedBack else {
+            return (finding.refusedAhead ?? finding.refusedBack)?.lowerBound
+        }
+        let since = clock(of: finding)?.objectValue?["since"]?.stringValue.flatMap(AuditTime.init(stored:))
+        let length = ahead.upperBound.milliseconds - ahead.lowerBound.milliseconds
+        return since ?? AuditTime(milliseconds: back.lowerBound.milliseconds - length)
+    }
+
+    private func lastRefused(by finding: Finding) -> AuditTime? {
+        (finding.refusedBack ?? finding.refusedAhead)?.upperBound
     }
 
     /// The keys that seal the record.

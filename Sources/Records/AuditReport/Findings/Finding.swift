@@ -19,7 +19,7 @@ public struct Finding: Sendable, Equatable {
         case auditKeyLost = "audit_key_lost"
         case clockSetBack = "clock_set_back"
         case clockAccepted = "clock_accepted"
-        /// More than a day passed between two audit checkpoints of a node.
+        /// More than a day passed between two audit checkpoints of a node, with their ``count``, or after its last one, without.
         case sealsApart = "seals_apart"
         /// A person tried to approve their own request.
         case ownRequest = "own_request"
@@ -77,6 +77,8 @@ public struct Finding: Sendable, Equatable {
     /// The first and the last time, by a clock that was ahead, of the requests that it made the node refuse without a use
     /// between them, before it was set back.
     var refusedAhead: ClosedRange<AuditTime>?
+    /// The first and the last time of those that the node refused between then and the next use.
+    var refusedBack: ClosedRange<AuditTime>?
     /// The time of the next use after the clock was set back, or after an HSM token did not answer.
     public var nextUse: AuditTime?
     /// The time of the next audit checkpoint after an HSM token did not answer.
@@ -90,7 +92,7 @@ public struct Finding: Sendable, Equatable {
     var previous: RecordMoment?
     /// The requests for heads before and after lost records.
     var heads = HeadsOfLoss()
-    /// The operation of the request that its own requester tried to approve.
+    /// The operation of the request that its own requester tried to approve; `stop` if this was a node's last act.
     public var what: String?
     /// The warnings about a private key's attributes.
     var warnings: [JSONValue] = []
@@ -186,9 +188,10 @@ struct FindingList: Sendable, Equatable {
 
 extension ReportBuilder {
     /// Collects all findings, sorted by time, and the number of those that were too many of their kind.
-    func collectFindings() -> (findings: [Finding], omitted: Int) {
+    func collectFindings(madeAt: AuditTime) -> (findings: [Finding], omitted: Int) {
         var list = incidents.findings
-        for finding in incidents.findingsOfNodes { list.add(finding) }
+        let ofNodes = incidents.findingsOfNodes(in: period, upTo: min(period.until, madeAt))
+        for finding in ofNodes { list.add(finding) }
         for finding in callerFindings + keyFindings + systemFindings + attributeFindings { list.add(finding) }
         let last = system.nodes.values.map(\.lastTime).max() ?? .earliest
         let algorithms = keys.compactMapValues { $0.facts?.algorithm }

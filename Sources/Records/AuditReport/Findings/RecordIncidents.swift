@@ -25,7 +25,8 @@ struct RecordIncidents: Sendable {
     private struct Node {
         /// The sequence and time of the last record.
         var last: (sequence: Int, time: AuditTime)?
-        var hasStopped = true
+        /// True after a start, false after a stop; nil if neither is known.
+        var runs: Bool?
         /// The end of the ledger at the first start after which the node released and sealed nothing. If the ledger was
         /// restored, this is the end of the copy, since a node does neither until the copy is accepted.
         var copy: Copy?
@@ -43,6 +44,8 @@ struct RecordIncidents: Sendable {
         var refusedBefore = 0
         /// True if the record at which the clock was set back is one of ``refused``.
         var isSetBackRefused = false
+        /// The first and the last time of those of ``refused`` since then.
+        var refusedBack: ClosedRange<AuditTime>?
         /// The requests since the last use that were refused because an HSM token did not answer, with the last use or
         /// audit checkpoint before them, and the first audit checkpoint after the last of them.
         var outage = (requests: RequestTally(), before: AuditTime?.none, nextSeal: AuditTime?.none)
@@ -123,7 +126,7 @@ struct RecordIncidents: Sendable {
             if inPeriod {
                 findings.add(Self.setBack(entry, node, last))
                 (node.wasSetBack, node.isSetBackRefused) = (true, Self.isRefusedForTime(entry))
-                node.refusedBefore = node.refused.count
+                (node.refusedBefore, node.refusedBack) = (node.refused.count, nil)
             }
             (node.ahead, node.setBacks) = (nil, node.setBacks.dropFirst())
         }
@@ -139,19 +142,19 @@ struct RecordIncidents: Sendable {
         }
         switch AuditEvent.Name(rawValue: entry.event) {
         case .start:
-            if inPeriod, !node.hasStopped, let last = node.last {
+            if inPeriod, node.runs == true, let last = node.last {
                 var finding = Finding(.endedWithoutStop, entry)
                 (finding.since, finding.until) = (last.time, entry.time)
                 finding.lastSeal = node.lastSeal(after: last.time, upTo: entry.time)
                 findings.add(finding)
             }
-            node.hasStopped = false
+            node.runs = true
             node.copy =
                 node.copy
                 ?? Copy(
                     end: node.last?.sequence ?? 0, endTime: node.last?.time, start: entry.time, lastHead: node.lastHead,
                     lastSeal: node.lastSeal?.time)
-        case .stop: node.hasStopped = true
+        case .stop: node.runs = false
         case .ledgerAcceptRestore where isDone: takeRestore(entry, &node, inPeriod: inPeriod)
         case .ledgerAcceptClock where isDone && inPeriod:
             var finding = Finding(.clockAccepted, entry)
@@ -196,6 +199,10 @@ struct RecordIncidents: Sendable {
             node.refused.add(entry)
             let known = node.ahead?.refused ?? entry.time...entry.time
             node.ahead?.refused = min(known.lowerBound, entry.time)...max(known.upperBound, entry.time)
+            if node.wasSetBack {
+                let first = min(node.refusedBack?.lowerBound ?? entry.time, entry.time)
+                node.refusedBack = first...max(node.refusedBack?.upperBound ?? entry.time, entry.time)
+            }
         }
         guard AuditOutcome.used.contains(entry.outcome) else { return }
         node.ahead?.refused = nil
@@ -208,7 +215,9 @@ struct RecordIncidents: Sendable {
         node.lastSign = entry.time
         if node.wasSetBack {
             let (refused, isSetBackRefused, before) = (node.refused, node.isSetBackRefused, node.refusedBefore)
+            let refusedBack = node.refusedBack
             findings.update(.clockSetBack, of: entry.node) { finding in
+                finding.refusedBack = refusedBack
                 (finding.refused, finding.refusedBefore, finding.nextUse) = (refused.count, before, entry.time)
                 if isSetBackRefused { finding.records = refused } else { finding.records.add(refused) }
             }
@@ -298,10 +307,13 @@ struct RecordIncidents: Sendable {
         node.copy = nil
     }
 
-    /// One finding for each node whose HSM token did not store the record's end or does not answer at the end, and one for
-    /// each node of which two audit checkpoints were more than a day apart.
-    var findingsOfNodes: [Finding] {
+    /// One finding for each node whose HSM token did not store the record's end or does not answer at the end, one for each node of
+    /// which two audit checkpoints were more than a day apart, and one for each whose last one is more than a day before the end.
+    ///
+    /// - Parameter end: the end of the period, or the time at which the report is made, if earlier.
+    func findingsOfNodes(in period: ReportPeriod, upTo end: AuditTime) -> [Finding] {
         nodes.values.compactMap(\.memoryLosses) + nodes.compactMap { Self.outage($1, of: $0) }
+            + nodes.compactMap { Self.earlyEnd($1, of: $0, in: period, at: end) }
             + nodes.compactMap { name, node -> Finding? in
                 guard let longest = node.longest else { return nil }
                 let (since, until) = longest
@@ -313,5 +325,19 @@ struct RecordIncidents: Sendable {
                 }
                 return finding
             }
+    }
+
+    /// Returns the finding that the last audit checkpoint is more than a day before the end; nil for a node that stopped before the
+    /// period, as a node that was removed.
+    private static func earlyEnd(
+        _ node: Node, of name: AuditNode, in period: ReportPeriod, at end: AuditTime
+    ) -> Finding? {
+        guard let last = node.lastSeal?.time, end.milliseconds - last.milliseconds > dayLength,
+            node.runs != false || last >= period.since
+        else { return nil }
+        var finding = Finding(.sealsApart, last)
+        (finding.node, finding.since, finding.until) = (name, last, end)
+        finding.what = node.runs == false ? AuditEvent.Name.stop.rawValue : nil
+        return finding
     }
 }

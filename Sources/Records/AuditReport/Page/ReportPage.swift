@@ -53,7 +53,7 @@ public struct ReportPage {
 
     /// Every fact of the page, in the page's order. The article ReportFigures lists the members.
     public var report: JSONValue {
-        let (findings, omitted) = builder.collectFindings()
+        let (findings, omitted) = builder.collectFindings(madeAt: madeAt)
         let figures = Figures()
         let (record, systemFacts) = (
             RecordFacts(builder: builder, findings: findings, export: export), SystemFacts(builder: builder)
