@@ -160,15 +160,20 @@ extension Year {
                 key.life.releasesAfterSupersession += 1
                 totals.countSuperseded(key: key.hash, caller: caller.name)
             }
-            remember(Release(transaction: transaction, reference: reference, caller: callerNumber, key: key))
+            remember(Release(transaction: transaction, reference: reference, caller: callerNumber, key: key, time: now))
         }
     }
+
+    /// The milliseconds in which the daemon answers a repeated request (`ledger.repeat_for`).
+    private static let repeatFor: Int64 = 600_000
 
     /// Records a caller's repeated request. If no release can be repeated, records a new release instead.
     private func again(_ node: Int, _ now: Int64, _ caller: Int) async throws {
         let standing = nodes[node]
         guard !standing.refusesBySigningTime, now >= standing.servedFrom, now >= standing.workerAwayUntil,
-            let release = recent.last(where: { $0.caller == caller && $0.key.opens(at: now) })
+            let release = recent.last(where: {
+                $0.caller == caller && $0.key.opens(at: now) && now - $0.time <= Self.repeatFor
+            })
         else {
             guard let key = merchants[0].current else { return }
             return try await payment(node, now, caller, key)

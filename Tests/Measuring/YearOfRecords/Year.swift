@@ -42,6 +42,7 @@ final class Year {
         let reference: AuditDigest
         let caller: Int
         let key: MerchantKey
+        let time: Int64
     }
 
     init(records: Int, seed: UInt64, sealAfter: Int64, start: AuditTime, directory: URL) throws {

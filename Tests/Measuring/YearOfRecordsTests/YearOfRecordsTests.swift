@@ -74,6 +74,19 @@ struct YearOfRecordsTests {
         #expect(unsealed == 0)
     }
 
+    @Test("Repeats a release only within the ten minutes of ledger.repeat_for")
+    func repeats() async throws {
+        let entries = try await Written(["--records", "9999", "--seed", "7"]).entries
+        func times(_ outcome: String) -> [(AuditDigest?, AuditTime)] {
+            entries.filter { $0.event == "decrypt" && $0.outcome == outcome }.map { ($0.transactionId, $0.time) }
+        }
+        let released = Dictionary(times("ok"), uniquingKeysWith: min)
+        let waited = times("repeat").map { transaction, time in
+            released[transaction].map { time.milliseconds - $0.milliseconds } ?? .max
+        }
+        #expect(!waited.isEmpty && waited.allSatisfy { (0...600_000).contains($0) }, "\(waited)")
+    }
+
     @Test("Writes a truth file whose sequences, events and totals by key and caller match the records")
     func truth() async throws {
         let year = try await Written(["--records", "6000", "--seed", "7"])
