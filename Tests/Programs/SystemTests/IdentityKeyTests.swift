@@ -153,7 +153,7 @@ import TokenForge
         let paymentToken = try SharedForge.paymentToken(for: Merchant(certificate: certificate))
         let answer = try await harness.decrypt(paymentToken)
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
-        #expect(answer.string("message")?.contains("identity key") == true, "\(answer)")
+        #expect(answer.string("message")?.contains("use is identity") == true, "\(answer)")
 
         // The command refuses a payment processing certificate for an identity key.
         let files = try FreshDirectory()

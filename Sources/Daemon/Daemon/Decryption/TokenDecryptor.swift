@@ -209,8 +209,7 @@ struct TokenDecryptor: Sendable {
         case _ where key.use != wallet.keyUse:
             throw Refusal(
                 .keyNotActive,
-                "The key is for \(key.use.name), and a key's use never changes: it opens no payment tokens of this "
-                    + "wallet.")
+                "The key's use is \(key.use.name) and never changes: it opens no payment tokens of this wallet.")
         // An HSM token may list a missing key again later. The refusal of a missing key therefore permits a retry,
         // unless the key's state forbids decryption.
         case .served, .missing:
