@@ -187,7 +187,7 @@ let folders: [[Target]] = [
         [
             /// The peer of a Unix socket, its person, and the access rules that match it; for daemon and gateway.
             .target(
-                name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "HostSystem"]),
+                name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "GooglePayToken", "HostSystem"]),
             /// The HTTP/1.1 client of all programs: one attempt, bounded answers, and no wait for another host's name resolution.
             .target(name: "OutgoingConnections", dependencies: ["Locks", nioCore, nioPosix, nioHTTP1, nioTLS]),
             /// The HTTP/1.1 server for untrusted peers, of daemon and gateway: bounded requests, connection limits, socket files, shutdown.
@@ -323,9 +323,8 @@ let folders: [[Target]] = [
             .target(
                 name: "Processors",
                 dependencies: [
-                    "Locks", "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON",
-                    nioCore,
-                    nioHTTP1, nioSSL, crypto,
+                    "Locks", "Encodings", "GooglePayToken", "KeyTypes", "OutgoingConnections", "Payments", "Radial",
+                    "SecretMemory", "StrictJSON", nioCore, nioHTTP1, nioSSL, crypto,
                 ]),
             /// The merchant server: a separate program that calls the daemon like any other backend.
             .target(
@@ -333,9 +332,10 @@ let folders: [[Target]] = [
                 dependencies: [
                     "Locks", "GatewayAPI",
                     "DatabaseSettings",
-                    "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
-                    "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
-                    "StrictJSON", "Telemetry", "TLSHandshake", nioCore, "OutgoingConnections",
+                    "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "GooglePayToken",
+                    "HostSystem", "HTTPListener", "KeyTypes", "Payments", "Processors", "ProductVersion", "Radial",
+                    "Refusals", "SecretMemory", "StrictJSON", "Telemetry", "TLSHandshake", nioCore,
+                    "OutgoingConnections",
                     nioHTTP1, nioSSL, logging, "ServerProgram", x509, asn1, crypto, nioTLS,
                 ],
                 exclude: ["openapi.json"]),
@@ -594,9 +594,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "ProcessorsTests",
                 dependencies: [
-                    "OutgoingConnections", "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport",
-                    "TokenForge",
-                    nioCore, nioHTTP1, nioPosix,
+                    "GooglePayToken", "OutgoingConnections", "Payments", "Processors", "SecretMemory", "StrictJSON",
+                    "TestSupport", "TokenForge", nioCore, nioHTTP1, nioPosix,
                 ]),
             .testTarget(
                 name: "OutboundTests",
@@ -609,9 +608,9 @@ let folders: [[Target]] = [
                 dependencies: [
                     "GatewayAPI",
                     "ServerProgram",
-                    "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener",
-                    "HostSystem",
-                    "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "StrictJSON",
+                    "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "GooglePayToken",
+                    "HTTPListener", "HostSystem", "KeyTypes", "Payments", "SecretMemory", "Processors",
+                    "paytoken-gateway", "Radial", "Refusals", "StrictJSON",
                     "Telemetry", "TestSupport", "TLSHandshake", "TokenForge", "OutgoingConnections",
                     logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
                 ]),

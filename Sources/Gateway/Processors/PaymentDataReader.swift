@@ -1,30 +1,28 @@
+public import GooglePayToken
 public import Payments
 import SecretMemory
 public import StrictJSON
 
-/// Reads Apple's decrypted payment data, a JSON dictionary.
+/// Reads the decrypted payment data of Apple and Google, JSON dictionaries.
 ///
 /// The reader copies secrets into memory that is wiped. The parsed JSON keeps them in ordinary memory too, so a process
 /// that uses the reader must not be dumpable.
 public enum PaymentDataReader {
     /// The reason why the payment data cannot be submitted.
     public enum Fault: Error, Sendable, Equatable {
-        /// A member is absent, or its form differs from Apple's documentation.
+        /// A member is absent, or its form differs from the wallet's documentation.
         case member(String)
         /// The value of `paymentDataType` is not one of ``PaymentDataType``.
         case unknownType
     }
 
-    /// Returns the payment data as typed members.
+    /// Returns Apple's payment data as typed members.
     ///
     /// - Parameters:
     ///   - json: the parsed dictionary.
     ///   - bytes: the text of the same dictionary, as it was decrypted.
     public static func credential(_ json: JSONObject, bytes: [UInt8]) throws(Fault) -> PaymentCredential {
-        let number = try text("applicationPrimaryAccountNumber", in: json)
-        guard (8...19).contains(number.utf8.count), number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
-            throw .member("applicationPrimaryAccountNumber")
-        }
+        let number = try accountNumber("applicationPrimaryAccountNumber", in: json)
         guard let expiration = ExpirationDate(try text("applicationExpirationDate", in: json)) else {
             throw .member("applicationExpirationDate")
         }
@@ -50,7 +48,7 @@ public enum PaymentDataReader {
             metadata = writer.bytes
         }
         return PaymentCredential(
-            accountNumber: secret(number), expirationDate: expiration,
+            accountNumber: number, expirationDate: expiration,
             cardholderName: secret(json["cardholderName"]?.stringValue ?? ""),
             deviceManufacturerIdentifier: json["deviceManufacturerIdentifier"]?.stringValue, proof: proof,
             merchantResponses: try responses(json),
@@ -58,7 +56,37 @@ public enum PaymentDataReader {
             merchantTokenMetadata: SecretBytes(copying: metadata), dictionary: SecretBytes(copying: bytes))
     }
 
-    /// Returns the amount to be paid, or nil if there is none. `transactionAmount` is a number of minor units
+    /// Returns Google's payment data as typed members. paytokend has read the same plaintext strictly, so it is one that
+    /// Google signed.
+    ///
+    /// - Parameters:
+    ///   - json: the parsed plaintext.
+    ///   - bytes: the text of the same object.
+    ///   - method: the kind of card number that paytokend's answer states.
+    public static func googlePayCredential(
+        _ json: JSONObject, bytes: [UInt8], as method: GooglePayPayload.AuthMethod
+    ) throws(Fault) -> PaymentCredential {
+        guard let details = json["paymentMethodDetails"]?.objectValue else { throw .member("paymentMethodDetails") }
+        guard details["authMethod"]?.stringValue == method.rawValue else { throw .member("authMethod") }
+        guard let year = details["expirationYear"]?.numberValue?.int,
+            let month = details["expirationMonth"]?.numberValue?.int,
+            let expiration = ExpirationDate(year: year, month: month)
+        else { throw .member("expirationYear or expirationMonth") }
+        let proof: PaymentProof =
+            switch method {
+            case .panOnly: .absent
+            case .cryptogram3DS:
+                .threeDSecure(
+                    ThreeDSecureProof(
+                        cryptogram: secret(try text("cryptogram", in: details)),
+                        eciIndicator: details["eciIndicator"]?.stringValue))
+            }
+        return PaymentCredential(
+            accountNumber: try accountNumber("pan", in: details), expirationDate: expiration, proof: proof,
+            dictionary: SecretBytes(copying: bytes))
+    }
+
+    /// Returns the amount to be paid with Apple's payment data, or nil if there is none. `transactionAmount` is a number of minor units
     /// (``Amount``).
     ///
     /// - Throws: a fault if the amount is not a whole number of minor units, or if the currency is not one of
@@ -89,6 +117,14 @@ public enum PaymentDataReader {
                     transactionAmount: amount?.stringValue ?? amount?.numberValue?.text))
         }
         return responses
+    }
+
+    private static func accountNumber(_ name: String, in object: JSONObject) throws(Fault) -> SecretBytes {
+        let number = try text(name, in: object)
+        guard (8...19).contains(number.utf8.count), number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            throw .member(name)
+        }
+        return secret(number)
     }
 
     private static func text(_ name: String, in object: JSONObject) throws(Fault) -> String {

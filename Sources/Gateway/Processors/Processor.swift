@@ -1,3 +1,4 @@
+public import GooglePayToken
 public import Payments
 
 /// A payment processor. The gateway submits a payment to it once, and may ask for the result later.
@@ -51,8 +52,12 @@ extension Processor {
 
 /// The payments that a processor accepts, and the elements that it needs in a payment request.
 public struct ProcessorCapabilities: Sendable, Equatable {
-    /// The accepted values of `paymentDataType`.
+    /// The accepted values of Apple Pay's `paymentDataType`.
     public var paymentData: Set<PaymentDataType>
+    /// The accepted kinds of Google Pay's card numbers. The operator's configuration permits some of them. PAN_ONLY is the
+    /// card's own number without a cryptogram, for which the card's issuer expects a 3-D Secure step-up. The gateway cannot
+    /// do one.
+    public var googlePay: Set<GooglePayPayload.AuthMethod>
     /// True if the processor accepts a payment to several merchants (`authenticationResponses`).
     public var takesSeveralMerchants: Bool
     /// True if the processor accepts a payment without an amount or with the amount zero. Apple's payment token for a
@@ -64,10 +69,12 @@ public struct ProcessorCapabilities: Sendable, Equatable {
     public var tellsStatus: Bool
 
     public init(
-        paymentData: Set<PaymentDataType> = [.threeDSecure], takesSeveralMerchants: Bool = false,
-        takesNoAmount: Bool = false, needs: [RequiredElement] = [], tellsStatus: Bool = false
+        paymentData: Set<PaymentDataType> = [.threeDSecure], googlePay: Set<GooglePayPayload.AuthMethod> = [],
+        takesSeveralMerchants: Bool = false, takesNoAmount: Bool = false, needs: [RequiredElement] = [],
+        tellsStatus: Bool = false
     ) {
         self.paymentData = paymentData
+        self.googlePay = googlePay
         self.takesSeveralMerchants = takesSeveralMerchants
         self.takesNoAmount = takesNoAmount
         self.needs = needs

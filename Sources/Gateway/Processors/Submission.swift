@@ -1,3 +1,4 @@
+public import KeyTypes
 public import Payments
 public import SecretMemory
 
@@ -9,19 +10,22 @@ public struct Submission: Sendable {
     /// The payment token's transaction identifier, 64 lower-case hex digits. A processor may use it as an idempotency
     /// key.
     public let transactionId: String
+    public let wallet: Wallet
+    /// The merchant's identifier at Apple or Google.
     public let merchantIdentifier: String
     public let orderId: String?
-    /// The amount in the payment token. It is nil or zero only for processors that accept such payments
+    /// The amount in Apple's payment token, or the one that the client states for Google's. It is nil or zero only for processors that accept such payments
     /// (``ProcessorCapabilities/takesNoAmount``).
     public let amount: Amount?
     public let credential: PaymentCredential
     public let customer: Customer
 
     public init(
-        transactionId: String, merchantIdentifier: String, orderId: String?, amount: Amount?,
-        credential: PaymentCredential, customer: Customer
+        transactionId: String, wallet: Wallet = .applePay, merchantIdentifier: String, orderId: String?,
+        amount: Amount?, credential: PaymentCredential, customer: Customer
     ) {
         self.transactionId = transactionId
+        self.wallet = wallet
         self.merchantIdentifier = merchantIdentifier
         self.orderId = orderId
         self.amount = amount
@@ -36,18 +40,20 @@ public enum PaymentDataType: String, Sendable, CaseIterable {
     case emv = "EMV"
 }
 
-/// Apple's decrypted payment data as typed members ("Payment token format reference", *Payment data keys*).
+/// Decrypted payment data as typed members: Apple's ("Payment token format reference", *Payment data keys*), or Google's
+/// (PaymentMethodToken, *Encrypted message*), which has only the account number, the expiration and the proof.
 ///
 /// Secrets are in memory that is wiped. ``dictionary`` also contains members that this type does not know.
 public final class PaymentCredential: Sendable {
-    /// The digits of `applicationPrimaryAccountNumber`.
+    /// The digits of Apple's `applicationPrimaryAccountNumber` or Google's `pan`. With ``PaymentProof/absent`` this is the
+    /// number of the card itself.
     public let accountNumber: SecretBytes
     public let expirationDate: ExpirationDate
     /// `cardholderName` in UTF-8; empty if there is none.
     public let cardholderName: SecretBytes
     /// `deviceManufacturerIdentifier` in hexadecimal.
     public let deviceManufacturerIdentifier: String?
-    /// The 3-D Secure or EMV data that authenticates the payment (`paymentData`).
+    /// The data that authenticates the payment.
     public let proof: PaymentProof
     /// The elements of `authenticationResponses`, one for each merchant in a payment to several merchants.
     public let merchantResponses: [MerchantResponse]
@@ -55,15 +61,15 @@ public final class PaymentCredential: Sendable {
     public let merchantTokenIdentifier: String?
     /// `merchantTokenMetadata` as JSON; empty if there is none.
     public let merchantTokenMetadata: SecretBytes
-    /// The whole dictionary as JSON without white space. Members, strings and numbers keep the form that Apple gave
+    /// The whole dictionary as JSON without white space. Members, strings and numbers keep the form that the wallet gave
     /// them.
     public let dictionary: SecretBytes
 
     public init(
-        accountNumber: consuming SecretBytes, expirationDate: ExpirationDate, cardholderName: consuming SecretBytes,
-        deviceManufacturerIdentifier: String?, proof: PaymentProof, merchantResponses: [MerchantResponse],
-        merchantTokenIdentifier: String?, merchantTokenMetadata: consuming SecretBytes,
-        dictionary: consuming SecretBytes
+        accountNumber: consuming SecretBytes, expirationDate: ExpirationDate,
+        cardholderName: consuming SecretBytes = SecretBytes(copying: []), deviceManufacturerIdentifier: String? = nil,
+        proof: PaymentProof, merchantResponses: [MerchantResponse] = [], merchantTokenIdentifier: String? = nil,
+        merchantTokenMetadata: consuming SecretBytes = SecretBytes(copying: []), dictionary: consuming SecretBytes
     ) {
         self.accountNumber = accountNumber
         self.expirationDate = expirationDate
@@ -86,23 +92,20 @@ extension PaymentOutcome {
     }
 }
 
-/// The member `paymentData` of the decrypted payment data, which authenticates the payment.
+/// The data that authenticates the payment.
 public enum PaymentProof: Sendable {
+    /// Apple's 3DSecure data, or Google's CRYPTOGRAM_3DS.
     case threeDSecure(ThreeDSecureProof)
+    /// Apple's EMV data.
     case emv(EMVProof)
-
-    public var type: PaymentDataType {
-        switch self {
-        case .threeDSecure: .threeDSecure
-        case .emv: .emv
-        }
-    }
+    /// None, for Google's PAN_ONLY.
+    case absent
 }
 
 public final class ThreeDSecureProof: Sendable {
-    /// `onlinePaymentCryptogram` in the base64 that Apple sent.
+    /// Apple's `onlinePaymentCryptogram` or Google's `cryptogram`, in the base64 that the wallet sent.
     public let cryptogram: SecretBytes
-    /// `eciIndicator`; nil if the card network sends none. Apple writes one or two digits: `5` means `05`.
+    /// `eciIndicator`; nil if the card network sends none. Both wallets write one or two digits: `5` means `05`.
     public let eciIndicator: String?
 
     public init(cryptogram: consuming SecretBytes, eciIndicator: String?) {
@@ -140,12 +143,12 @@ public final class MerchantResponse: Sendable {
     }
 }
 
-/// The date `YYMMDD` on which a card expires.
+/// The date on which a card expires.
 public struct ExpirationDate: Sendable, Equatable {
     /// The parts of the date, each with two digits.
     public let year: String, month: String, day: String
 
-    /// Returns nil unless the text is six digits with a month from 01 to 12 and a day from 01 to 31.
+    /// Parses Apple's `YYMMDD`. Returns nil unless the text is six digits with a month from 01 to 12 and a day from 01 to 31.
     public init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 6, digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
@@ -156,6 +159,17 @@ public struct ExpirationDate: Sendable, Equatable {
         guard let month = Int(month), (1...12).contains(month), let day = Int(day), (1...31).contains(day) else {
             return nil
         }
+    }
+}
+
+extension ExpirationDate {
+    /// The last day of a month of 2000 to 2099, which is how long a card is valid. Returns nil for any other month.
+    public init?(year: Int, month: Int) {
+        guard (2000...2099).contains(year), (1...12).contains(month) else { return nil }
+        let isLeap = year.isMultiple(of: 4)
+        let days = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        let numbers = [year % 100, month, days[month - 1]]
+        self.init(numbers.map { ($0 < 10 ? "0" : "") + String($0) }.joined())
     }
 }
 

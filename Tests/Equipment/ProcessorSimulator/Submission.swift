@@ -84,6 +84,8 @@ private struct Members {
         guard isDigits(try string("expirationDate"), 6...6), (1...12).contains(twoDigits(expiration[2...3])),
             (1...31).contains(twoDigits(expiration[4...5]))
         else { throw Self.refusal("expirationDate", "YYMMDD") }
+        // A card's own number comes without a cryptogram, and says so.
+        if object["isCardNumberOnly"]?.boolValue == true, object["cryptogram"] == nil { return }
         let cryptogram = try string("cryptogram")
         guard (1...256).contains(cryptogram.utf8.count), Base64.decode(cryptogram) != nil else {
             throw Self.refusal("cryptogram", "base64")

@@ -8,11 +8,11 @@ import TokenForge
 
 /// Google Pay through whole programs: a key made by paytokenctl in SoftHSM, and messages encrypted to its public half.
 @Suite struct GooglePayDecryptionTests {
-    private static let merchant = "BCR2DN4TEXAMPLE"
+    static let merchant = "BCR2DN4TEXAMPLE"
     private static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
 
-    private let forge = GooglePayForge()
-    private let nextWeek = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down) + 7 * 86_400 - 60)
+    let forge = GooglePayForge()
+    let nextWeek = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down) + 7 * 86_400 - 60)
 
     private func daemon() async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
@@ -30,7 +30,7 @@ import TokenForge
     }
 
     /// Makes a key, and returns its hash in hex and its public half as `key public-key` prints it.
-    private func key(_ harness: DaemonHarness) async throws -> (hash: String, point: [UInt8]) {
+    func key(_ harness: DaemonHarness) async throws -> (hash: String, point: [UInt8]) {
         let made = try await harness.paytokenctl([
             "key", "generate", "--wallet", "google-pay", "--merchant-identifier", Self.merchant, "--output", "json",
         ])

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import StrictJSON
 import TestSupport
@@ -5,8 +6,24 @@ import Testing
 import TokenForge
 
 extension PaymentTests {
+    /// A wallet in which the tests pay. The raw value is its name in the gateway's paths.
+    enum ShopWallet: String, CaseIterable, Sendable {
+        case applePay = "apple-pay"
+        case googlePay = "google-pay"
+    }
+
+    /// A payment token of a shop's wallet.
+    struct ShopToken: Sendable {
+        let transactionIdentifier: String
+        let json: [UInt8]
+    }
+
     /// paytokend, a gateway that uses it, and a simulator to which the gateway submits payments.
     final class Shop: Sendable {
+        let wallet: ShopWallet
+        /// Google and the merchant's key, in a shop with Google Pay.
+        private let google = GooglePayDecryptionTests()
+        private let googleKey: [UInt8]
         let harness: DaemonHarness
         let merchant: ForgedMerchant
         let directory: FreshDirectory
@@ -14,11 +31,31 @@ extension PaymentTests {
         private let gateway: Shared<RunningProgram?>
         private let simulator: Shared<RunningProgram?>
 
-        /// - Parameter deadline: the gateway's time limit for a payment.
-        init(deadline: String = "20s") async throws {
+        /// - Parameters:
+        ///   - wallet: the wallet of ``token(_:)`` and ``request(_:orderId:of:)``. Apple Pay is always possible too.
+        ///   - deadline: the gateway's time limit for a payment.
+        init(_ wallet: ShopWallet = .applePay, deadline: String = "20s") async throws {
+            self.wallet = wallet
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
-            harness = try await DaemonHarness(configuration)
+            let googlePay = "google_pay: { merchants: [\(GooglePayDecryptionTests.merchant)]"
+            switch wallet {
+            case .applePay:
+                harness = try await DaemonHarness(configuration)
+                googleKey = []
+            case .googlePay:
+                configuration.googlePay = "google.json"
+                configuration.access = [
+                    """
+                    { name: checkout, user: "\(geteuid())", roles: [decrypt, audit, admin], \
+                    wallets: [apple-pay, google-pay], \(googlePay), auth_methods: [CRYPTOGRAM_3DS, PAN_ONLY] } }
+                    """
+                ]
+                harness = try await DaemonHarness(prepared: configuration)
+                try harness.directory.write(google.forge.rootKeys(expiration: google.nextWeek), to: "google.json")
+                try await harness.start()
+                googleKey = try await google.key(harness).point
+            }
             merchant = try SharedForge.ecMerchant
             let imported = try await harness.importMerchant(merchant)
             try #require(imported.status == 0, "\(imported)")
@@ -32,7 +69,7 @@ extension PaymentTests {
                       - name: \(client)
                         key_sha256: "\(newKey["key_sha256"]?.stringValue ?? "")"
                         merchants: ["\(merchants)"]
-                        operations: [pay, status]
+                        operations: [pay, status]\(client == "outsider" || wallet == .applePay ? "" : "\n    \(googlePay) }")
 
                     """
             }
@@ -46,7 +83,7 @@ extension PaymentTests {
                 store: { url: "sqlite:payments.sqlite" }
                 deadline: \(deadline)
                 processors:
-                  - { name: acquirer, kind: simulator, url: "unix:\(directory.path("s"))", merchants: ["*"] }
+                  - { name: acquirer, kind: simulator, url: "unix:\(directory.path("s"))", merchants: ["*"]\(wallet == .applePay ? "" : ", \(googlePay) }") }
                 clients:
                 \(clients)log: { level: trace }
                 """, to: "c.yaml")
@@ -102,11 +139,47 @@ extension PaymentTests {
                     ",\"orderId\":\"\(orderId)\",\"expected\":{\"amount\":\"\(decimal)\",\"currency\":\"USD\"}}".utf8)
         }
 
+        /// Makes a payment token of the shop's wallet.
+        ///
+        /// - Parameters:
+        ///   - cents: the amount, which Apple's payment token states.
+        ///   - authMethod: the kind of card number in Google's.
+        func token(_ cents: Int, authMethod: String = "CRYPTOGRAM_3DS") throws -> ShopToken {
+            switch wallet {
+            case .applePay:
+                let minted = try SharedForge.mint.mint(
+                    TokenRecipe(merchant: merchant.merchant, payload: PaymentTests.payload(cents).json))
+                return ShopToken(transactionIdentifier: minted.transactionIdentifier, json: minted.paymentToken)
+            case .googlePay:
+                let plaintext = """
+                    {"messageExpiration":"\(GooglePayText.time(google.nextWeek))","messageId":"\(UUID().uuidString)",\
+                    "paymentMethod":"CARD","paymentMethodDetails":{"pan":"4111111111111111","expirationMonth":12,\
+                    "expirationYear":2030,"authMethod":"\(authMethod)","cryptogram":"AgAAAAAABk4DWZ4C28yUQAAAAAA="}}
+                    """
+                let envelope = try google.forge.mint(
+                    Array(plaintext.utf8), to: P256.KeyAgreement.PublicKey(x963Representation: googleKey),
+                    recipient: "merchant:\(GooglePayDecryptionTests.merchant)", expiration: google.nextWeek)
+                return ShopToken(
+                    transactionIdentifier: Array(SHA256.hash(data: Data(envelope.signedMessage.utf8))).hexadecimal,
+                    json: Array(envelope.json.utf8))
+            }
+        }
+
+        /// Returns the body of a payment request of the shop's wallet for this amount in cents.
+        func request(_ cents: Int, orderId: String = "order-1", of token: ShopToken) -> [UInt8] {
+            let amount = "\"amount\":\"\(cents / 100).\(String(format: "%02d", cents % 100))\",\"currency\":\"USD\""
+            let statement =
+                wallet == .applePay
+                ? "\"expected\":{\(amount)}"
+                : "\(amount),\"merchantIdentifier\":\"\(GooglePayDecryptionTests.merchant)\""
+            return Array("{\"token\":".utf8) + token.json + Array(",\"orderId\":\"\(orderId)\",\(statement)}".utf8)
+        }
+
         func pay(
             _ body: [UInt8], as client: String = "shop", trace: String? = nil
         ) async throws -> CurlAnswer {
             try await Curl.request(
-                "/payments/apple-pay", socket: directory.path("g"), body: body,
+                "/payments/\(wallet.rawValue)", socket: directory.path("g"), body: body,
                 arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"]
                     + (trace.map { ["--header", "traceparent: \($0)"] } ?? []))
         }
@@ -140,7 +213,7 @@ extension PaymentTests {
 
         func status(_ transaction: String, as client: String = "shop") async throws -> CurlAnswer {
             try await Curl.request(
-                "/payments/apple-pay/\(transaction)", socket: directory.path("g"),
+                "/payments/\(wallet.rawValue)/\(transaction)", socket: directory.path("g"),
                 arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"])
         }
 

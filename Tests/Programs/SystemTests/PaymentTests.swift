@@ -47,7 +47,7 @@ import TokenForge
         #expect(try shop.submissions().count == rows.count - 1)
     }
 
-    private static func payload(_ cents: Int) -> PayloadRecipe {
+    static func payload(_ cents: Int) -> PayloadRecipe {
         var payload = PayloadRecipe()
         payload.amount = "\(cents)"
         return payload
@@ -61,13 +61,12 @@ import TokenForge
         }
     }
 
-    @Test("uses a payment token for only one payment, of one client and one order")
-    func tokenUsedForOnePayment() async throws {
-        let shop = try await Shop()
-        let token = try SharedForge.mint.mint(
-            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+    @Test("uses a payment token for only one payment, of one client and one order", arguments: ShopWallet.allCases)
+    func tokenUsedForOnePayment(wallet: ShopWallet) async throws {
+        let shop = try await Shop(wallet)
+        let token = try shop.token(1000)
         let answers = try await withThrowingTaskGroup(of: CurlAnswer.self) { group in
-            for _ in 0..<30 { group.addTask { try await shop.pay(shop.request(1000, token)) } }
+            for _ in 0..<30 { group.addTask { try await shop.pay(shop.request(1000, of: token)) } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         // One request pays. The others receive the outcome, or 503 while the payment is under way.
@@ -79,9 +78,9 @@ import TokenForge
             })
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
 
-        let otherOrder = try await shop.pay(shop.request(1000, orderId: "order-2", token))
+        let otherOrder = try await shop.pay(shop.request(1000, orderId: "order-2", of: token))
         #expect(otherOrder.status == 422 && otherOrder.text.contains("token_used_differently"), "\(otherOrder)")
-        let otherClient = try await shop.pay(shop.request(1000, token), as: "other")
+        let otherClient = try await shop.pay(shop.request(1000, of: token), as: "other")
         #expect(otherClient.status == 409 && otherClient.text.contains("transaction_replayed"), "\(otherClient)")
         #expect(!otherClient.text.contains("authorized") && !otherClient.text.contains("shop"), "\(otherClient)")
         #expect(try await shop.status(token.transactionIdentifier, as: "other").status == 404)
@@ -155,28 +154,30 @@ import TokenForge
         #expect(right.text.contains("\"amount\":10.00"), "\(right)")
     }
 
-    @Test("permits another attempt if the payment was not submitted because the processor was away")
-    func processorAway() async throws {
-        let shop = try await Shop()
-        let token = try SharedForge.mint.mint(
-            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+    @Test(
+        "permits another attempt if the payment was not submitted because the processor was away",
+        arguments: ShopWallet.allCases)
+    func processorAway(wallet: ShopWallet) async throws {
+        let shop = try await Shop(wallet)
+        let token = try shop.token(1000)
         try await shop.stopSimulator()
         for _ in 0..<2 {
-            let answer = try await shop.pay(shop.request(1000, token))
+            let answer = try await shop.pay(shop.request(1000, of: token))
             #expect(answer.status == 503 && answer.text.contains("processor_unavailable"), "\(answer)")
         }
         try await shop.startSimulator()
-        #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+        #expect(try await shop.pay(shop.request(1000, of: token)).status == 200)
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("does not repeat a submission that a kill interrupted, and lets an operator resolve the payment")
-    func killedWhileSubmitting() async throws {
-        let shop = try await Shop(deadline: "2s")
+    @Test(
+        "does not repeat a submission that a kill interrupted, and lets an operator resolve the payment",
+        arguments: ShopWallet.allCases)
+    func killedWhileSubmitting(wallet: ShopWallet) async throws {
+        let shop = try await Shop(wallet, deadline: "2s")
         // For this amount, the simulator records the payment and never answers.
-        let token = try SharedForge.mint.mint(
-            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1084).json))
-        let body = try shop.request(1084, token)
+        let token = try shop.token(1084)
+        let body = shop.request(1084, of: token)
         async let lost = shop.pay(body)
         try await eventually("the submission") { try shop.submissions()[token.transactionIdentifier] == 1 }
         _ = try await shop.stopGateway(by: SIGKILL)
@@ -201,29 +202,28 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("pays no payment a second time after the store was restored from a copy")
-    func restoredStore() async throws {
-        let shop = try await Shop()
-        let tokens = try (0..<2).map { _ in
-            try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
-        }
+    @Test(
+        "pays no payment a second time after the store was restored from a copy", arguments: ShopWallet.allCases)
+    func restoredStore(wallet: ShopWallet) async throws {
+        let shop = try await Shop(wallet)
+        let tokens = try (0..<2).map { _ in try shop.token(1000) }
         // The copy of the gateway's store contains the first payment with an attempt that sent nothing. It does not
         // contain the second payment.
         try await shop.stopSimulator()
-        #expect(try await shop.pay(shop.request(1000, tokens[0])).status == 503)
+        #expect(try await shop.pay(shop.request(1000, of: tokens[0])).status == 503)
         _ = try await shop.stopGateway(by: SIGTERM)
         let store = shop.directory.path("payments.sqlite")
         try FileManager.default.copyItem(atPath: store, toPath: store + ".copy")
         try await shop.startSimulator()
         try await shop.startGateway()
-        for token in tokens { #expect(try await shop.pay(shop.request(1000, token)).status == 200) }
+        for token in tokens { #expect(try await shop.pay(shop.request(1000, of: token)).status == 200) }
         _ = try await shop.stopGateway(by: SIGTERM)
         for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: store + name) }
         try FileManager.default.moveItem(atPath: store + ".copy", toPath: store)
         try await shop.startGateway()
         for _ in 0..<3 {
             for token in tokens {
-                let answer = try await shop.pay(shop.request(1000, token))
+                let answer = try await shop.pay(shop.request(1000, of: token))
                 #expect(answer.status == 409 && answer.text.contains("transaction_replayed"), "\(answer)")
             }
         }

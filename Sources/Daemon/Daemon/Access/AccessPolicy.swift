@@ -2,7 +2,6 @@ import AccessControl
 import ConfigurationFile
 import DaemonAPI
 import Glibc
-import GooglePayToken
 import HTTPListener
 import HostSystem
 import Ledger
@@ -76,16 +75,6 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     /// True if the rule permits decrypting but has no name. The ledger then identifies the rule's callers by uid, and
     /// another host may have given the same uid to another account.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
-}
-
-/// A rule's permissions for Google Pay.
-struct GooglePayAccess: Sendable, Equatable {
-    /// The merchants' identifiers at Google whose messages the caller may have decrypted.
-    var merchants: [MerchantPattern]
-    /// The kinds of card numbers that the caller may get.
-    var authMethods: Set<GooglePayPayload.AuthMethod>
-
-    func allows(merchant identifier: String) -> Bool { merchants.contains { $0.matches(identifier) } }
 }
 
 /// A set of operations that a rule permits. The raw values are the roles' names in the configuration.

@@ -1,6 +1,5 @@
 import AccessControl
 import ConfigurationFile
-import GooglePayToken
 import HostSystem
 import KeyTypes
 import PaymentToken
@@ -116,20 +115,6 @@ extension AccessRule {
                 "wallets", "does not name google-pay, although the rule has google_pay; set [apple-pay, google-pay]")
             return
         }
-        let googlePay = section.section("google_pay", keys: ["merchants", "auth_methods"])
-        let merchants = googlePay.texts("merchants") ?? []
-        if merchants.isEmpty { googlePay.problem("merchants", "is missing or empty; name the merchants at Google") }
-        for merchant in merchants where GooglePayMerchant(merchant.value.replacing("*", with: "x")) == nil {
-            googlePay.problem(
-                "merchants",
-                "has a value that is no merchant's identifier at Google: 1 to \(GooglePayMerchant.maximumLength) letters, "
-                    + "digits, - and _, without the prefix merchant:")
-        }
-        let methods = googlePay.choices(
-            "auth_methods", among: GooglePayPayload.AuthMethod.allCases.map(\.rawValue)
-        ).compactMap { GooglePayPayload.AuthMethod(rawValue: $0.value) }
-        self.googlePay = GooglePayAccess(
-            merchants: merchants.map { MerchantPattern($0.value) },
-            authMethods: methods.isEmpty ? [.cryptogram3DS] : Set(methods))
+        googlePay = section.googlePayAccess()
     }
 }

@@ -1,5 +1,7 @@
+import AccessControl
 import ConfigurationFile
 import Foundation
+import KeyTypes
 import Payments
 
 /// The operations that a client's entry may permit.
@@ -22,13 +24,15 @@ struct GatewayClient: Sendable, Equatable {
     /// The credentials, each of which identifies the client. There are several during a change of key or certificate.
     let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
-    /// The patterns of the merchant identifiers for which the client may act; `*` matches any characters.
+    /// The patterns of Apple's merchant identifiers for which the client may act; `*` matches any characters.
     let merchants: [MerchantPattern]
     /// The domains for which the client may request merchant sessions: host names in lower case. `*.` at the beginning
     /// matches one or more labels.
     let domains: [String]
     /// The members of `expected` that each payment must state.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
+    /// The merchants at Google for which the client may pay; nil if it may not use Google Pay.
+    var googlePay: GooglePayAccess?
     /// The time from which payments under ``name`` belong to this client. Earlier payments belong to a former client
     /// with the same name; nil if there was no such client.
     var since: Date?
@@ -44,9 +48,15 @@ struct GatewayClient: Sendable, Equatable {
 
     func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
 
-    /// Returns true if this client may act for this merchant.
-    func allows(merchant identifier: String) -> Bool {
-        merchants.contains { $0.matches(identifier) }
+    /// Returns true if this client may act for any merchant of the wallet.
+    func mayUse(_ wallet: Wallet) -> Bool { wallet == .applePay ? !merchants.isEmpty : googlePay != nil }
+
+    /// Returns true if this client may act for this merchant of the wallet.
+    func allows(merchant identifier: String, of wallet: Wallet = .applePay) -> Bool {
+        switch wallet {
+        case .applePay: merchants.contains { $0.matches(identifier) }
+        case .googlePay: googlePay?.allows(merchant: identifier) ?? false
+        }
     }
 
     /// Returns true if ``domains`` contains the domain, ignoring case, or a name with `*.` that matches it.

@@ -1,3 +1,4 @@
+import AccessControl
 import ConfigurationFile
 import DaemonAPI
 import Encodings
@@ -6,7 +7,7 @@ import Foundation
 extension GatewayClient {
     fileprivate static let credentialKeys = ["key_sha256", "certificate_sha256", "certificate_san"]
     fileprivate static let clientKeys =
-        ["name"] + credentialKeys + ["merchants", "operations", "domains", "require_expected", "since"]
+        ["name"] + credentialKeys + ["merchants", "google_pay", "operations", "domains", "require_expected", "since"]
     private static let maximumClients = 1_000
     fileprivate static let maximumCredentials = 10
 
@@ -60,10 +61,18 @@ extension GatewayClient {
                 "has more than \(most) patterns, or one that is not 1 to \(longest) bytes long; combine several into one with *"
             )
         }
-        if section.node("merchants") == nil || merchants.isEmpty {
+        let hasGooglePay = section.node("google_pay") != nil
+        let googlePay = hasGooglePay ? section.googlePayAccess(hasAuthMethods: false) : nil
+        // Only payments and their status are possible with Google's merchants alone.
+        let mayLackMerchants = hasGooglePay && operations.isSubset(of: [.pay, .status])
+        if section.node("merchants") == nil ? !mayLackMerchants : merchants.isEmpty {
             section.problem(
                 "merchants",
-                "is missing or empty, so no merchant is allowed; list merchant identifiers, or [\"*\"] for all")
+                "is missing or empty, so no merchant is allowed; list merchant identifiers, or [\"*\"] for all; only a client that has google_pay, and no operation but pay and status, may leave it out"
+            )
+        }
+        if hasGooglePay, !operations.contains(.pay) {
+            section.problem("google_pay", "has no effect without the operation pay; add it, or leave google_pay out")
         }
         let domains = section.domains()
         if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
@@ -81,7 +90,7 @@ extension GatewayClient {
         guard let name, let credentials else { return nil }
         self.init(
             name: name, credentials: credentials, operations: operations, merchants: merchants, domains: domains,
-            requiredExpectations: expectations, since: since)
+            requiredExpectations: expectations, googlePay: googlePay, since: since)
     }
 }
 

@@ -1,3 +1,4 @@
+import AccessControl
 import ConfigurationFile
 import DatabaseSettings
 import Payments
@@ -32,6 +33,13 @@ struct ProcessorSettings: Sendable, Equatable {
 
         /// True if a processor of this kind moves money.
         var isReal: Bool { self != .simulator }
+
+        var capabilities: ProcessorCapabilities {
+            switch self {
+            case .simulator: SimulatorProcessor.capabilities
+            case .radial: RadialProcessor.capabilities
+            }
+        }
     }
 
     let name: String
@@ -39,7 +47,11 @@ struct ProcessorSettings: Sendable, Equatable {
     let endpoint: ProcessorEndpoint
     /// The headers from the file that `headers_file` names; secret.
     let headers: [Header]
+    /// The merchants whose payments with Apple Pay go to the processor.
     let merchants: [MerchantPattern]
+    /// The merchants whose payments with Google Pay go to the processor, and the kinds of card numbers that it takes; nil
+    /// if it takes none.
+    var googlePay: GooglePayAccess?
     /// Absolute paths of PEM files with the trusted roots of the processor's certificate; empty to trust the system's
     /// roots.
     var trust: [String] = []
@@ -176,7 +188,7 @@ extension PaymentSettings {
 }
 
 extension ProcessorSettings {
-    static let keys = ["name", "kind", "url", "headers_file", "trust", "merchants", "beside_real"]
+    static let keys = ["name", "kind", "url", "headers_file", "trust", "merchants", "google_pay", "beside_real"]
 
     fileprivate init?(_ section: ConfigurationSection) {
         for name in Self.keys where section.isEmpty(name) {
@@ -208,8 +220,22 @@ extension ProcessorSettings {
             section.problem("beside_real", "is for a simulator; leave it out here")
         }
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
-        if merchants.isEmpty {
+        let googlePay = section.node("google_pay") == nil ? nil : section.googlePayAccess()
+        if merchants.isEmpty, googlePay == nil || section.node("merchants") != nil {
             section.problem("merchants", "is missing or empty, so no payments go here; [\"*\"] means all")
+        }
+        if let googlePay, !kind.capabilities.googlePay.isSuperset(of: googlePay.authMethods) {
+            section.problem(
+                "google_pay",
+                kind.capabilities.googlePay.isEmpty
+                    ? "is not possible with the kind \(kind.rawValue), of which no public document describes Google Pay"
+                    : "has an auth_method that the kind \(kind.rawValue) does not take")
+        }
+        if googlePay?.authMethods.contains(.panOnly) == true {
+            section.warning(
+                .cardNumbers, "google_pay",
+                "auth_methods has PAN_ONLY: cards' own numbers pass through the gateway, which cannot do a 3-D Secure step-up; permit it only if the processor does one"
+            )
         }
         var headers: [Header] = []
         if section.node("headers_file") != nil {
@@ -236,8 +262,8 @@ extension ProcessorSettings {
         }
         guard let name else { return nil }
         self.init(
-            name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants, trust: trust,
-            mayCoexistWithReal: section.boolean("beside_real", default: false))
+            name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants, googlePay: googlePay,
+            trust: trust, mayCoexistWithReal: section.boolean("beside_real", default: false))
     }
 
     /// Reads at most 32 headers, one `Name: value` per line (RFC 9110 §5). Refuses headers that the gateway itself sets
@@ -285,6 +311,7 @@ extension ConfigurationWarning.Setting {
     static let databaseTLS = Self("database_tls")
     static let simulatorWithReal = Self("simulator_beside_real")
     static let processorTrust = Self("processor_trust")
+    static let cardNumbers = Self("google_pay_pan_only")
     static let untriedProcessor = Self("untried_processor")
     static let noExpectations = Self("no_expectations")
     static let noAccountNumberKey = Self("no_account_number_key")

@@ -1,5 +1,7 @@
 // The steps of a payment, in the order of a request:
-//     PaymentRequest.swift        a client's request, and the checks of its form
+//     PaymentRequest.swift        a client's request with a payment token of either wallet, and the checks of its form
+//     ApplePayRequest.swift       the part of it that is Apple Pay's
+//     GooglePayRequest.swift      the part of it that is Google Pay's
 //     PaymentFlow.swift           this file: the steps, and the effect of each fault on the payment
 //     PaytokendDecryption.swift   paytokend's release of the payment token
 //     ProcessorDirectory.swift    the processors, and the choice of one for a payment
@@ -15,6 +17,7 @@
 
 import Encodings
 import Foundation
+import KeyTypes
 import Logging
 import Payments
 import Processors
@@ -47,7 +50,7 @@ struct PaymentFlow: Sendable {
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
-        try await runToEnd(for: client) { payment in
+        try await runToEnd(request.walletRequest.wallet, for: client) { payment in
             payment.state
         } _: { began throws(GatewayRefusal) in
             try await makePayment(request, for: client, traceparent: traceparent, since: began)
@@ -55,16 +58,16 @@ struct PaymentFlow: Sendable {
     }
 
     /// Runs the steps of a payment (`body`) to their end, even if the client's connection closes. Counts the payment in
-    /// the metrics under the state that `state` returns, or under the code of the refusal.
+    /// the metrics under its wallet and the state that `state` returns, or the code of the refusal.
     ///
     /// - Throws: `rate_limited` if the client already has the maximum number of payments in progress.
     func runToEnd<Value: Sendable>(
-        for client: GatewayClient, countedAs state: @Sendable (Value) -> PaymentState,
+        _ wallet: Wallet, for client: GatewayClient, countedAs state: @Sendable (Value) -> PaymentState,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
     ) async throws(GatewayRefusal) -> Value {
         let began = ContinuousClock.now
         guard paymentSlots.take(client.name) else {
-            metrics.recordResponse(outcome: GatewayCode.rateLimited.rawValue, after: .now - began)
+            metrics.recordResponse(wallet, outcome: GatewayCode.rateLimited.rawValue, after: .now - began)
             throw GatewayRefusal(
                 .rateLimited,
                 "This client has too many payments under way; nothing was sent. Wait until one of them is finished.",
@@ -81,8 +84,8 @@ struct PaymentFlow: Sendable {
             }
         }.value
         switch result {
-        case .success(let value): metrics.recordResponse(outcome: state(value).rawValue, after: .now - began)
-        case .failure(let refusal): metrics.recordResponse(outcome: refusal.code.rawValue, after: .now - began)
+        case .success(let value): metrics.recordResponse(wallet, outcome: state(value).rawValue, after: .now - began)
+        case .failure(let refusal): metrics.recordResponse(wallet, outcome: refusal.code.rawValue, after: .now - began)
         }
         return try result.get()
     }
@@ -139,7 +142,7 @@ struct PaymentFlow: Sendable {
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
-                "This payment token was sent before with another orderId or other expectations, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/apple-pay/{transactionId} before the customer authorizes again.",
+                "This payment token was sent before with another orderId or other expectations, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/\(request.walletRequest.wallet.rawValue)/{transactionId} before the customer authorizes again.",
                 details: Hexadecimal.encode(request.tokenIdentity.transactionIdentifier)
             )
         case .underWay:
@@ -174,29 +177,27 @@ struct PaymentFlow: Sendable {
     }
 
     /// Checks the request before the payment token is decrypted. Refuses a request that lacks a required element, has
-    /// an element that a processor does not accept, or names a merchant for which the client may not act.
+    /// an element that a processor does not accept, names a merchant for which the client may not act, or states a payment
+    /// that no processor accepts.
     private func checkContents(of request: PaymentRequest, for client: GatewayClient) throws(GatewayRefusal) {
-        let unstated =
-            request.canStateExpectations
-            ? client.requiredExpectations.subtracting(request.expected.statedExpectations) : []
-        if let first = unstated.map(\.rawValue).min() {
-            throw GatewayRefusal(
-                .payment(.elementMissing), "expected.\(first) is missing; this client must state it in each payment.",
-                details: "expected.\(first)")
+        let walletRequest = request.walletRequest
+        try walletRequest.checkStatements(for: client)
+        guard client.mayUse(walletRequest.wallet) else { throw .merchantForbidden(walletRequest.wallet) }
+        if let merchant = walletRequest.statedMerchant, !client.allows(merchant: merchant, of: walletRequest.wallet) {
+            throw .merchantForbidden(walletRequest.wallet)
         }
-        if let merchant = request.expected.merchantIdentifier, !client.allows(merchant: merchant) {
-            throw .merchantForbidden
+        let candidates = processors.candidates(for: client, walletRequest)
+        if walletRequest.statedMerchant != nil, candidates.isEmpty { throw .noProcessor(walletRequest.wallet) }
+        if let amount = walletRequest.statedAmount, !candidates.allSatisfy({ $0.accepts(amount) }) {
+            throw .dataUnsupported(ConfiguredProcessor.noAmount)
         }
-        let missing = request.customer.missing(
-            processors.requiredElements(for: client, merchant: request.expected.merchantIdentifier),
-            orderId: request.orderId)
+        let missing = request.customer.missing(candidates.requiredElements, orderId: request.orderId)
         if let first = missing.first {
             throw GatewayRefusal(
                 .payment(.elementMissing), "\(first.name) is missing or blank, and the processor needs it.",
                 details: missing.map(\.name).joined(separator: ", "))
         }
-        let unsuitable = processors.unsuitableElements(
-            request.customer, orderId: request.orderId, for: client, merchant: request.expected.merchantIdentifier)
+        let unsuitable = candidates.unsuitableElements(request.customer, orderId: request.orderId)
         if let first = unsuitable.first {
             throw GatewayRefusal(
                 .daemon(.malformedRequest), "\(first.element.name) does not suit the processor: \(first.reason).",
@@ -218,8 +219,8 @@ struct PaymentFlow: Sendable {
                 before: deadline)
             // paytokend has already checked the merchant. The gateway repeats the check. Otherwise a defect in
             // paytokend would let a client pay for another client's merchant.
-            guard client.allows(merchant: released.merchantIdentifier) else {
-                throw DecryptionFailure(.merchantForbidden, isFinal: true)
+            guard client.allows(merchant: released.merchantIdentifier, of: request.walletRequest.wallet) else {
+                throw DecryptionFailure(.merchantForbidden(request.walletRequest.wallet), isFinal: true)
             }
             return released
         } catch { failure = error }
@@ -298,50 +299,22 @@ struct PaymentFlow: Sendable {
     private func makeSubmission(
         _ released: ReleasedPaymentToken, _ request: PaymentRequest
     ) -> Result<PreparedSubmission, GatewayRefusal> {
-        guard let processor = processors.processor(for: released.merchantIdentifier) else {
-            return .failure(
-                GatewayRefusal(
-                    .payment(.noProcessor),
-                    "No processor is configured for this merchant: no entry of processors[].merchants matches it.")
-            )
+        let wallet = request.walletRequest.wallet
+        guard let processor = processors.processor(for: released.merchantIdentifier, of: wallet) else {
+            return .failure(.noProcessor(wallet))
         }
-        func unsupported(_ detail: String) -> Result<PreparedSubmission, GatewayRefusal> {
-            .failure(
-                GatewayRefusal(
-                    .payment(.dataUnsupported), "The payment token's data cannot be submitted to this processor.",
-                    details: detail))
-        }
-        let capabilities = processor.processor.capabilities
         let (amount, credential): (Amount?, PaymentCredential)
-        do throws(PaymentDataReader.Fault) {
-            amount = try PaymentDataReader.amount(released.paymentData)
-            credential = try PaymentDataReader.credential(released.paymentData, bytes: released.paymentDataJSON)
-        } catch {
-            switch error {
-            case .member(let name): return unsupported("\(name) is absent or not as documented")
-            case .unknownType: return unsupported("an unknown paymentDataType")
-            }
-        }
-        guard capabilities.paymentData.contains(credential.proof.type) else {
-            return unsupported("paymentDataType \(credential.proof.type.rawValue)")
-        }
-        guard capabilities.takesSeveralMerchants || credential.merchantResponses.isEmpty else {
-            return unsupported("authenticationResponses of several merchants")
-        }
-        guard capabilities.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else {
-            return unsupported("no amount, or zero")
-        }
-        // For some currencies, the unit of Apple's amounts is not verified. If the client did not state the amount, the
-        // gateway could submit an amount that is wrong by a factor of ten or a hundred. No other check would detect
-        // this.
-        guard amount?.isAppleUnitVerified ?? true || request.expected.statedExpectations.contains(.amount) else {
-            return unsupported("a currency without two decimals, in a request that does not state expected.amount")
-        }
+        do throws(UnsupportedPaymentData) {
+            (amount, credential) = try request.walletRequest.paymentData(of: released, for: processor)
+        } catch { return .failure(.dataUnsupported(error.reason)) }
+        guard processor.accepts(amount) else { return .failure(.dataUnsupported(ConfiguredProcessor.noAmount)) }
         let submission = Submission(
-            transactionId: Hexadecimal.encode(released.transactionIdentifier),
+            transactionId: Hexadecimal.encode(released.transactionIdentifier), wallet: wallet,
             merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
             credential: credential, customer: request.customer)
-        if let objection = processor.processor.objection(to: submission) { return unsupported(objection) }
+        if let objection = processor.processor.objection(to: submission) {
+            return .failure(.dataUnsupported(objection))
+        }
         return .success(PreparedSubmission(processor: processor, submission: submission))
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import KeyTypes
 import Logging
 import Payments
 import Processors
@@ -7,9 +8,11 @@ import Telemetry
 /// The gateway's Prometheus metrics of payments. Each label has values from a closed list, so the number of series does
 /// not grow with the number of payments.
 struct PaymentMetrics: Sendable {
-    /// The label `outcome` is the payment's state in the response, or the code of the refusal.
+    /// The label `wallet` is a raw value of `Wallet`. The label `outcome` is the payment's state in the response, or the
+    /// code of the refusal.
     private let answeredPayments = Counter(
-        "paytoken_gateway_payments_total", help: "Requested payments, by outcome.", labels: ["outcome"])
+        "paytoken_gateway_payments_total", help: "Requested payments, by wallet and outcome.",
+        labels: ["wallet", "outcome"])
     private let paymentSeconds = Histogram(
         "paytoken_gateway_payment_seconds", help: "Time from a payment's request to its outcome.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
@@ -41,8 +44,8 @@ struct PaymentMetrics: Sendable {
     /// fault.
     init() { unknownOutcomes.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
-    func recordResponse(outcome: String, after duration: Duration) {
-        answeredPayments.increment([outcome])
+    func recordResponse(_ wallet: Wallet, outcome: String, after duration: Duration) {
+        answeredPayments.increment([wallet.rawValue, outcome])
         paymentSeconds.observe(duration)
     }
 

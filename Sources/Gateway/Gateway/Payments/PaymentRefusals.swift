@@ -1,4 +1,5 @@
 import DaemonAPI
+import KeyTypes
 import Payments
 import Processors
 import Refusals
@@ -10,14 +11,14 @@ enum PaymentCode: String, CaseIterable, Sendable {
     case declined = "payment_declined"
     /// The processor reported that it did not process the payment.
     case failed = "payment_failed"
-    /// The payment token's data cannot be submitted to the processor, for example EMV data, several merchants, or no
-    /// amount.
+    /// The payment token's data cannot be submitted to the processor, for example EMV data, a card's own number, several
+    /// merchants, or no amount.
     case dataUnsupported = "payment_data_unsupported"
     /// The same client has used this payment token for another order, with other expectations, or to obtain its data.
     case usedDifferently = "token_used_differently"
-    /// The request's `expected.currency` is not a currency of ISO 4217.
+    /// The request's `expected.currency`, for Google Pay `currency`, is not a currency of ISO 4217.
     case currencyUnknown = "currency_unknown"
-    /// The request lacks a member that the processor, or the client's configuration, requires.
+    /// The request lacks a member that the wallet, the processor or the client's configuration requires.
     case elementMissing = "element_missing"
     /// No processor is configured for this merchant.
     case noProcessor = "no_processor"
@@ -75,13 +76,36 @@ extension GatewayRefusal {
         }
     }
 
-    static let merchantForbidden = GatewayRefusal(
-        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not list it.")
+    static func merchantForbidden(_ wallet: Wallet) -> GatewayRefusal {
+        GatewayRefusal(
+            .daemon(.forbidden),
+            "This client may not act for this merchant: clients[].\(wallet.merchantsKey) does not list it.")
+    }
+
+    static func noProcessor(_ wallet: Wallet) -> GatewayRefusal {
+        GatewayRefusal(
+            .payment(.noProcessor),
+            "No processor is configured for this merchant: no entry of processors[].\(wallet.merchantsKey) matches it.")
+    }
+
+    static func dataUnsupported(_ reason: String) -> GatewayRefusal {
+        GatewayRefusal(
+            .payment(.dataUnsupported), "The payment token's data cannot be submitted to this processor.",
+            details: reason)
+    }
+
+    fileprivate static let notSetUp = GatewayRefusal(
+        .daemon(.internalError), "The gateway is not set up for this payment; its log says more.")
 
     static let transactionReplayed = GatewayRefusal(
         .daemon(.transactionReplayed),
         "This payment token was used before, and is not paid here. If an earlier request with it may have gone unanswered, check with the processor before the customer pays again."
     )
+}
+
+extension Wallet {
+    /// The key of the configuration that lists this wallet's merchants, in an entry of `clients` or `processors`.
+    fileprivate var merchantsKey: String { self == .applePay ? "merchants" : "google_pay.merchants" }
 }
 
 /// A failed decryption: the refusal that the client receives, and the state in which the attempt ends. Only this type
@@ -116,22 +140,27 @@ struct DecryptionFailure: Error, Sendable {
         // the two settings.
         case .malformedRequest where DecryptRequest.isMissingExpected(known, details: details):
             self.init(
-                GatewayRefusal(
-                    .daemon(.internalError), "The gateway is not set up for this payment; its log says more."),
-                isFinal: false,
+                .notSetUp, isFinal: false,
                 operatorFault:
                     "paytokend's access rule for this gateway requires an expectation that the request does not state; remove it "
                     + "from the rule's require_expected, or, if all clients can state it, add it to clients[].require_expected",
                 details)
         // The gateway sends the client's expectations to paytokend unchanged, so this fault is in the client's request.
         case .malformedRequest: self.init(forwarded, isFinal: true)
-        case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
+        case .forbidden where details == DecryptRequest.merchantsDetails:
+            self.init(.merchantForbidden(.applePay), isFinal: true)
         case .forbidden:
             self.init(
                 GatewayRefusal(
                     .session(.paytokendForbids),
-                    "paytokend does not let this gateway decrypt for this merchant; add a rule with role decrypt to its access rules."
+                    "paytokend does not let this gateway decrypt for this merchant; its access rules need a rule with role decrypt, for Google Pay with google_pay."
                 ), isFinal: true)
+        // Only `/v1/google-pay/decrypt` can be missing.
+        case .notFound:
+            self.init(
+                .notSetUp, isFinal: false,
+                operatorFault: "paytokend does not serve Google Pay; set trust.google_pay in its configuration", details
+            )
         case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded: self.init(forwarded, isFinal: false)
         default: self.init(.defect, isFinal: false)
         }

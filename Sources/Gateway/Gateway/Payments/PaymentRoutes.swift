@@ -1,12 +1,13 @@
 import DaemonAPI
 import Encodings
 import Foundation
+import KeyTypes
 import Payments
 import Radial
 import ServerProgram
 import StrictJSON
 
-/// The endpoints `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
+/// The endpoints `POST /payments/WALLET` and `GET /payments/WALLET/{transactionId}` of both wallets.
 struct PaymentRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
@@ -14,18 +15,26 @@ struct PaymentRoutes: Sendable {
     /// The time that a request may take to write the response, in addition to the payment's time limit.
     static let responseMargin = Duration.seconds(5)
 
+    /// A payment of either wallet is returned under both paths, since the store's transaction identifiers are unique.
     var routes: [GatewayRoute] {
-        [
-            GatewayRoute(
-                "POST", "/payments/apple-pay", operation: .pay, bodyLimit: maxRequestBytes,
-                timeLimit: flow.timeLimit + Self.responseMargin, respond: pay),
-            GatewayRoute("GET", "/payments/apple-pay/{transactionId}", operation: .status, respond: status),
-        ]
+        Wallet.allCases.flatMap { wallet in
+            [
+                GatewayRoute(
+                    "POST", "/payments/\(wallet.rawValue)", operation: .pay, bodyLimit: maxRequestBytes,
+                    timeLimit: flow.timeLimit + Self.responseMargin
+                ) { request throws(GatewayRefusal) in try await pay(request, with: wallet) },
+                GatewayRoute(
+                    "GET", "/payments/\(wallet.rawValue)/{transactionId}", operation: .status, respond: status),
+            ]
+        }
     }
 
-    private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        let paymentRequest = try PaymentRequest(parsing: request.body)
-        let payment = try await flow.pay(paymentRequest, for: request.client, traceparent: request.trace.traceparent)
+    private func pay(
+        _ request: GatewayRequest, with wallet: Wallet
+    ) async throws(GatewayRefusal) -> EndpointAnswer {
+        let payment = try await flow.pay(
+            PaymentRequest(parsing: request.body, of: wallet), for: request.client,
+            traceparent: request.trace.traceparent)
         if let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
         return try PaymentResult.answer(for: payment)
     }

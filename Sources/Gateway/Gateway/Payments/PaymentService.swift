@@ -28,7 +28,8 @@ struct PaymentService: Sendable {
         upkeep = PaymentUpkeep(
             store, processors, metrics, readiness, unstoredChanges, logger, accountNumberKey: accountNumberKey)
         let flow = PaymentFlow(
-            store: store, decryption: PaytokendDecryption(paytokend: paytokend), processors: processors,
+            store: store, decryption: PaytokendDecryption(paytokend: paytokend, processors: processors),
+            processors: processors,
             timeLimit: deadline, gatewayName: ProcessInfo.processInfo.hostName, metrics: metrics,
             paymentSlots: paymentSlots, mismatches: ExpectationMismatches(), readiness: readiness,
             unstoredChanges: unstoredChanges,

@@ -10,7 +10,7 @@ extension PaymentFlow {
     func disclose(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> ReleasedPaymentToken {
-        try await runToEnd(for: client) { _ in
+        try await runToEnd(request.walletRequest.wallet, for: client) { _ in
             .released
         } _: { began throws(GatewayRefusal) in
             try await makeDisclosure(request, for: client, traceparent: traceparent, since: began)

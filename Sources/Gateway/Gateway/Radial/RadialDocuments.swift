@@ -15,31 +15,26 @@ extension PaymentRequest {
             refusal.element = "CreditCardAuthRequest/OrderId"
             throw refusal
         }
-        let (token, identity) = try request.wallet.paymentToken()
         self.init(
-            paymentToken: token, tokenIdentity: identity, orderId: request.orderId,
+            walletRequest: try request.wallet.request, orderId: request.orderId,
             customer: Customer(
                 billing: PaymentContact(request.billing, emailAddress: request.customerEmail),
-                shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress),
-            expected: try PaymentExpectations(nil), canStateExpectations: false)
+                shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress))
     }
 
     /// Converts a document that contains only a payment token, which the client wants to have decrypted.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
-        let (token, identity) = try wallet.paymentToken()
-        self.init(
-            paymentToken: token, tokenIdentity: identity, orderId: nil, customer: Customer(),
-            expected: try PaymentExpectations(nil), canStateExpectations: false)
+        self.init(walletRequest: try wallet.request, orderId: nil, customer: Customer())
     }
 }
 
 extension WalletPaymentInformation {
-    /// Returns the payment token in paytokend's form, and the values that identify it before it is verified.
-    func paymentToken() throws(GatewayRefusal) -> (token: JSONObject, identity: PaymentTokenIdentity) {
-        guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
-            let token = JSONObject([(name: "paymentData", value: .object(data))])
-        else { throw .defect }
-        return (token, try PaymentTokenIdentity(paymentData: data))
+    /// The payment token as a request of Apple Pay.
+    fileprivate var request: ApplePayRequest {
+        get throws(GatewayRefusal) {
+            guard let data = (try? JSONValue(parsing: paymentData))?.objectValue else { throw .defect }
+            return try ApplePayRequest(radial: data)
+        }
     }
 }
 

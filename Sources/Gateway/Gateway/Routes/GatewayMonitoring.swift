@@ -103,6 +103,8 @@ struct GatewayStatus: Encodable, Sendable {
         let credential: String
         let operations: [String]
         let merchants: [String]
+        /// The merchants at Google; absent if the client may not use Google Pay.
+        let googlePayMerchants: [String]?
         let domains: [String]
     }
 
@@ -145,7 +147,7 @@ struct GatewayStatus: Encodable, Sendable {
             Client(
                 name: client.name, credential: client.credentials.map(\.kind).joined(separator: ", "),
                 operations: client.operations.map(\.rawValue).sorted(), merchants: client.merchants.map(\.text),
-                domains: client.domains)
+                googlePayMerchants: client.googlePay?.merchants.map(\.text), domains: client.domains)
         }
         insecureSettings = configuration.warnings.filter(\.setting.isInsecure).map {
             Warning(setting: $0.setting.rawValue, place: $0.place, message: $0.message)

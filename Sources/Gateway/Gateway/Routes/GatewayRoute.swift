@@ -34,7 +34,7 @@ typealias AdminRoute = Route<AdminRole?, AdminRequest, GatewayRefusal>
 
 /// A request as its route receives it. The client has been identified, and may use the route's operation.
 struct GatewayRequest: Sendable {
-    /// The client. The route must check merchants with ``GatewayClient/allows(merchant:)``, and domains with
+    /// The client. The route must check merchants with ``GatewayClient/allows(merchant:of:)``, and domains with
     /// ``GatewayClient/allows(domain:)``.
     let client: GatewayClient
     /// The path segments that match the route's names in braces, in order.

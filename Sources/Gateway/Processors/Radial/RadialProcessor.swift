@@ -16,12 +16,14 @@ import SecretMemory
 /// The endpoint is the address of the store's payments, `https://HOST/v1.0/stores/STORE/payments`. Radial has no call
 /// that returns a payment's result.
 public struct RadialProcessor: Processor {
-    public let capabilities = ProcessorCapabilities(
+    /// No Google Pay: no public document of Radial's describes it.
+    public static let capabilities = ProcessorCapabilities(
         paymentData: [.threeDSecure],
         needs: [
             .orderId, .billing(.givenName), .billing(.familyName), .billing(.phoneNumber), .billing(.emailAddress),
             .billing(.addressLines), .billing(.locality), .billing(.countryCode), .customerIPAddress,
         ])
+    public var capabilities: ProcessorCapabilities { Self.capabilities }
     private let exchange: ProcessorExchange
     private let leastTime: Duration
 

@@ -7,7 +7,9 @@ import StrictJSON
 
 /// Submits payments to the program `processor-simulator`, as JSON over HTTP. No money moves.
 public struct SimulatorProcessor: Processor {
-    public let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure, .emv], tellsStatus: true)
+    public static let capabilities = ProcessorCapabilities(
+        paymentData: [.threeDSecure, .emv], googlePay: [.cryptogram3DS, .panOnly], tellsStatus: true)
+    public var capabilities: ProcessorCapabilities { Self.capabilities }
     private let exchange: ProcessorExchange
 
     public init(_ exchange: ProcessorExchange) { self.exchange = exchange }
@@ -42,6 +44,7 @@ public struct SimulatorProcessor: Processor {
         var json = JSONWriter(capacity: 1024)
         json.beginObject()
         json.member("payment", submission.transactionId)
+        json.member("wallet", submission.wallet.rawValue)
         json.member("merchantIdentifier", submission.merchantIdentifier)
         json.member("orderId", submission.orderId)
         json.member("amount", submission.amount?.decimal)
@@ -56,6 +59,7 @@ public struct SimulatorProcessor: Processor {
             json.member("cryptogram", text(proof.cryptogram))
             json.member("eciIndicator", proof.eciIndicator)
         case .emv(let proof): json.member("emvData", text(proof.data))
+        case .absent: json.member("isCardNumberOnly", true)
         }
         json.endObject()
         return SecretBytes(copying: json.bytes)

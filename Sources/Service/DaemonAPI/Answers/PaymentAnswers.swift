@@ -151,6 +151,24 @@ public struct GooglePayDecryptAnswer: Sendable {
             json.member(audit: audit)
         }
     }
+
+    /// Parses an answer for a client; returns nil if the body is not such an answer. `paymentData` is the parsed
+    /// plaintext.
+    public static func read(_ body: [UInt8]) -> (answer: GooglePayDecryptAnswer, paymentData: JSONObject)? {
+        guard let object = (try? JSONValue(parsing: body, limits: JSONLimits(maximumDepth: 32)))?.objectValue,
+            let transactionId = object["transactionId"]?.stringValue,
+            let messageId = object["messageId"]?.stringValue, let authMethod = object["authMethod"]?.stringValue,
+            let merchantIdentifier = object["merchantIdentifier"]?.stringValue,
+            let publicKeyHash = object["publicKeyHash"]?.stringValue,
+            let protection = object["protection"]?.stringValue, let repeated = object["repeated"]?.boolValue,
+            let paymentData = object["paymentData"]?.objectValue
+        else { return nil }
+        let answer = GooglePayDecryptAnswer(
+            transactionId: transactionId, messageId: messageId, authMethod: authMethod,
+            merchantIdentifier: merchantIdentifier, publicKeyHash: publicKeyHash, protection: protection,
+            repeated: repeated, audit: AuditReference(object["audit"]))
+        return (answer, paymentData)
+    }
 }
 
 /// The 200 answer of `POST /v1/google-pay/verify`.

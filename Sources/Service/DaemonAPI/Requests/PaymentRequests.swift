@@ -239,6 +239,35 @@ public struct GooglePayDecryptRequest: Sendable {
         }
     }
 
+    /// Returns a request's body, for a client. The payment token is copied unchanged.
+    ///
+    /// - Parameters:
+    ///   - paymentToken: one JSON value.
+    ///   - authMethod: ``authMethod``; nil for any that the caller's rule permits.
+    ///   - attempt: a new identifier for this request; see ``ReleaseMembers/attempt``.
+    ///   - after: at most ``ReleaseMembers/maximumAfter`` attempts; empty without an `attempt`.
+    public static func body(
+        paymentToken: [UInt8], merchantIdentifier: String, amount: String, currency: String, authMethod: String? = nil,
+        reference: String?, attempt: String? = nil, after: [String] = []
+    ) -> [UInt8] {
+        JSONWriter.object(capacity: paymentToken.count + 512 + after.count * 19) { json in
+            json.member("token")
+            json.rawValue(paymentToken)
+            json.member("merchantIdentifier", merchantIdentifier)
+            json.member("amount", amount)
+            json.member("currency", currency)
+            if let authMethod {
+                json.member("expected")
+                json.beginObject()
+                json.member("authMethod", authMethod)
+                json.endObject()
+            }
+            json.member("reference", reference)
+            json.member("attempt", attempt)
+            if !after.isEmpty { json.member("after", after) }
+        }
+    }
+
     private static func isAmount(_ text: String) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")

@@ -8,7 +8,7 @@ public struct Payment: Sendable, Equatable {
     public struct Key: Sendable, Hashable {
         /// The client's name in the gateway's configuration.
         public let client: String
-        /// SHA-256 of the payment token's paymentData, 32 bytes.
+        /// A SHA-256 that names the payment token, 32 bytes: of Apple's paymentData, or of Google's wallet and message.
         public let tokenDigest: [UInt8]
 
         public init(client: String, tokenDigest: [UInt8]) {
@@ -80,8 +80,9 @@ public struct Payment: Sendable, Equatable {
     public static let attemptInterval: TimeInterval = 60
 
     /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days.
-    /// paytokend refuses a payment token sooner: after its signing-time window (5 minutes by default), or, for a
-    /// repeat, after `ledger.repeat_for` (a day by default).
+    /// paytokend refuses Apple's payment token sooner: after its signing-time window (5 minutes by default), or, for a
+    /// repeat, after `ledger.repeat_for` (a day by default). Google's may live longer. That is no risk, since a removed
+    /// payment was certainly never sent.
     public static let retention: TimeInterval = 7 * 86_400
 }
 
@@ -117,10 +118,11 @@ public struct PaymentAttempt: Sendable, Hashable {
 
 /// The data of a payment that are known once paytokend has released its payment token.
 public struct PaymentTransaction: Sendable, Equatable {
-    /// The payment token's transaction identifier, 32 bytes. No two payments in the store have the same.
+    /// The payment token's transaction identifier, 32 bytes: Apple's, or the SHA-256 of Google's `signedMessage`. No two
+    /// payments in the store have the same, of whatever wallet.
     public let identifier: [UInt8]
     public let merchantIdentifier: String
-    /// The amount in Apple's payment data; nil if it is missing or cannot be represented.
+    /// The amount in Apple's payment data, or the one that the client stated with Google's; nil if it is missing or cannot be represented.
     public let amount: Amount?
     /// The processor's name in the configuration; nil if nothing is submitted.
     public let processor: String?

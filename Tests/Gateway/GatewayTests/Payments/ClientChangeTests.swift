@@ -32,13 +32,14 @@ struct ClientChangeTests {
         let (former, own) = (RadialDocument(), RadialDocument())
         // The former client's payment began a minute before the new client's `since`.
         let before = since.addingTimeInterval(-60)
-        let identity = try PaymentRequest(parsing: former.submission).tokenIdentity
+        let identity = try PaymentRequest(parsing: former.submission, of: .applePay).tokenIdentity
         let transaction = try #require(Hexadecimal.decode(former.transactionId))
         guard
             case .begun(let begun, _) = try await gateway.store.begin(
                 PaymentArrival(
                     key: .init(client: "shop", tokenDigest: identity.digest.normal), purpose: .payment,
-                    requestDigest: PaymentRequest(parsing: former.submission).digest(for: .payment).normal,
+                    requestDigest: PaymentRequest(parsing: former.submission, of: .applePay).digest(for: .payment)
+                        .normal,
                     orderId: "order-1",
                     statedTransaction: transaction, attempt: PaymentAttempt(owner: "g", deadline: before)), at: before),
             case .claimed(let claimed) = try await gateway.store.claim(

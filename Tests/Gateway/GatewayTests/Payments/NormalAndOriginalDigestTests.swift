@@ -31,7 +31,7 @@ struct NormalAndOriginalDigestTests {
                 """
         }
 
-        var request: PaymentRequest { get throws { try PaymentRequest(parsing: Array(json.utf8)) } }
+        var request: PaymentRequest { get throws { try PaymentRequest(parsing: Array(json.utf8), of: .applePay) } }
     }
 
     private static let others = [

@@ -1,5 +1,7 @@
+import AccessControl
 import ConfigurationFile
 import Foundation
+import GooglePayToken
 import Logging
 import Payments
 import Processors
@@ -26,7 +28,8 @@ struct ScriptedProcessor: Processor {
         precondition(!outcomes.isEmpty)
         self.outcomes = outcomes
         self.laterStatus = laterStatus
-        capabilities = ProcessorCapabilities(tellsStatus: laterStatus != nil)
+        capabilities = ProcessorCapabilities(
+            googlePay: [.cryptogram3DS, .panOnly], tellsStatus: laterStatus != nil)
     }
 
     func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus {
@@ -50,6 +53,8 @@ struct PaymentGateway {
     /// Another bearer key of the client `shop`.
     static let newKey = "ptgw_new-of-the-shop"
     static let otherKey = "ptgw_of-another"
+    /// The key of the client `google`, which may use Google Pay alone.
+    static let googleKey = "ptgw_of-google"
 
     let directory: FreshDirectory
     let certificates: TestCertificates
@@ -77,11 +82,13 @@ struct PaymentGateway {
     ///   - laterStatus: the processor's response to a status request about a pending payment.
     ///   - since: `since` of the shop's entry.
     ///   - maxConnections: the maximum number of connections to paytokend.
+    ///   - authMethods: the kinds of Google Pay's card numbers that the processor's entry permits.
     ///   - maxPayments: the maximum number of simultaneous payments of one client.
     init(
         _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
         payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01",
-        maxConnections: Int = 100, maxPayments: Int = 128
+        maxConnections: Int = 100, maxPayments: Int = 128,
+        authMethods: Set<GooglePayPayload.AuthMethod> = [.cryptogram3DS]
     ) async throws {
         directory = try FreshDirectory()
         certificates = try TestCertificates(in: directory)
@@ -109,10 +116,15 @@ struct PaymentGateway {
                 key_sha256: ["\(GatewayFixture.NewKeyHash.of(Self.key))", "\(GatewayFixture.NewKeyHash.of(Self.newKey))"]
                 since: \(since)
                 merchants: ["merchant.com.example.*"]
+                google_pay: { merchants: ["BCR2*"] }
                 operations: [pay, status]
               - name: other
                 key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.otherKey))"
                 merchants: ["merchant.com.else.*"]
+                operations: [pay, status]
+              - name: google
+                key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.googleKey))"
+                google_pay: { merchants: ["*"] }
                 operations: [pay, status]
               - name: backend
                 certificate_san: backend.shop.example
@@ -137,7 +149,11 @@ struct PaymentGateway {
             store: store, paytokend: calls,
             processors: ProcessorDirectory(
                 processors: [
-                    ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: processor)
+                    ConfiguredProcessor(
+                        name: "acquirer", merchants: [MerchantPattern("*")],
+                        googlePay: GooglePayAccess(
+                            merchants: [MerchantPattern(DecryptingPaytokend.googleMerchant)], authMethods: authMethods),
+                        processor: processor)
                 ]), deadline: .seconds(25),
             accountNumberKey: try .loaded(from: configuration.payments?.accountNumberKey, logger: logger),
             configuration,

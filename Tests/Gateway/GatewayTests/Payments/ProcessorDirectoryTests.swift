@@ -42,10 +42,13 @@ struct ProcessorDirectoryTests {
             (["merchant.easy", "merchant.other"], nil, true), (["merchant.*"], nil, true),
             (["merchant.*"], "merchant.easy", false), (["merchant.*"], "merchant.other", true),
         ])
-    func candidates(merchants: [String], stated: String?, areStrict: Bool) {
-        let client = client(merchants)
-        #expect(directory.requiredElements(for: client, merchant: stated) == (areStrict ? [.orderId] : []))
-        let unsuitable = directory.unsuitableElements(Customer(), orderId: "1234", for: client, merchant: stated)
-        #expect(unsuitable == (areStrict ? [UnsuitableElement(.orderId, "too long")] : []))
+    func candidates(merchants: [String], stated: String?, areStrict: Bool) throws {
+        let expected = stated.map { #"{"merchantIdentifier":"\#($0)"}"# } ?? "{}"
+        let request = try PaymentRequest(parsing: RadialDocument().submission(expected: expected), of: .applePay)
+        let found = directory.candidates(for: client(merchants), request.walletRequest)
+        #expect(found.requiredElements == (areStrict ? [.orderId] : []))
+        #expect(
+            found.unsuitableElements(Customer(), orderId: "1234")
+                == (areStrict ? [UnsuitableElement(.orderId, "too long")] : []))
     }
 }
