@@ -175,6 +175,16 @@ sandbox_portal() {
         -addext "subjectAltName=DNS:$host" -keyout portal.key -out portal.pem 2>/dev/null
 }
 
+# Lets the configuration that follows serve Google Pay too, for one merchant.
+sandbox_google() {
+    run token-forge google-authority authority
+    sandbox_trust='google_pay: authority/google-pay-keys.json'
+    sandbox_extra+="
+access:
+  - { name: sandbox, user: \"$(id -u)\", roles: [decrypt, audit, admin], wallets: [apple-pay, google-pay],
+      google_pay: { merchants: [BCR2DN4TEXAMPLE] } }"
+}
+
 sandbox_run() {
     "$@" &
     sandbox_program_process=$!
@@ -197,7 +207,8 @@ tokens:
     allow_extractable_secret: true
     environment: { SOFTHSM2_CONF: $sandbox_directory/softhsm2.conf }
 trust:
-  roots: [authority/root.pem]
+  roots: [authority/root.pem]${sandbox_trust:+
+  $sandbox_trust}
 ledger:
   url: sqlite:$sandbox_ledger
 log: { format: text }

@@ -59,18 +59,20 @@ def main():
         options.seed = 1 if options.short else random.randrange(1 << 32)
     examples = options.examples or (20 if options.short else 200)
     with service.serving() as daemon:
-        shop, port = Shop(daemon, random.Random(options.seed)), load.free_port()
+        shop, port = Shop(daemon, random.Random(options.seed), with_google=True), load.free_port()
         with shop.simulator.started(), serve(shop, port) as gateway:
             # schemathesis takes the identifiers of payments from the answers, and requests their status.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
+            pathlib.Path("google-tokens.jsonl").write_bytes(b"\n".join(shop.mint_google(20 * examples + 200)))
             done = subprocess.run(
                 [options.schemathesis, "--config-file", str(pathlib.Path(__file__).with_name("schemathesis.toml")), "run",
                  options.document, "--url", f"http://127.0.0.1:{port}", "-H", f"Authorization: Bearer {shop.key.decode()}",
                  "--exclude-tag", "administration", "--checks", "all", "--seed", str(options.seed), "--max-examples",
                  str(examples), "--continue-on-failure", "--no-color"],
                 env={**os.environ, "SCHEMATHESIS_HOOKS": str(pathlib.Path(__file__).with_name("hooks.py")),
-                     "GATEWAY_API_TOKENS": os.path.abspath("tokens.jsonl"), "GATEWAY_API_SEEN": os.path.abspath("seen"),
+                     "GATEWAY_API_TOKENS": os.path.abspath("tokens.jsonl"),
+                     "GATEWAY_API_GOOGLE_TOKENS": os.path.abspath("google-tokens.jsonl"), "GATEWAY_API_SEEN": os.path.abspath("seen"),
                      "PYTHONPATH": ""}, capture_output=True, text=True)
             if done.returncode != 0:
                 print(done.stdout[-20_000:], done.stderr[-2_000:])

@@ -1,6 +1,8 @@
 """Payments through paytoken-gateway to processor-simulator, whose log is the reference. No payment may be submitted twice, and
 the result of each must be known.
 
+A third of the payment tokens are of Google Pay, the others of Apple Pay.
+
 The load loses one payment in ten in some way at the simulator (not answered, cut off, answered with another's answer or with one that
 cannot be read). There are six kinds of rounds:
   kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again; or
@@ -353,7 +355,7 @@ def main(parser):
         pairs=(20, 1, "how often each program is killed while two gateways share a store"))
     print(f"{options.clients} clients, --seed {options.seed}")
     with service.serving() as daemon:
-        shop = Shop(daemon, random.Random(options.seed))
+        shop = Shop(daemon, random.Random(options.seed), with_google=True)
         with shop.simulator.started():
             wrong = alone(shop, options)
             if database.is_installed():

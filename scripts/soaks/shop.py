@@ -1,6 +1,8 @@
 """A shop that pays at paytoken-gateway, with processor-simulator as its processor, and the results that its clients got."""
+import base64
 import collections
 import copy
+import hashlib
 import json
 import os
 import pathlib
@@ -11,20 +13,24 @@ import load
 import service
 
 # The number of payments in a hundred for each of the simulator's amounts, which are in cents.
+GOOGLE_MERCHANT = "BCR2DN4TEXAMPLE"
 PLAIN = {1000: 80, 1080: 5, 1081: 5}
 LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
 
 class Payment:
-    """One payment token, and the result that its client got."""
+    """One payment token of either wallet, and the result that its client got."""
     __slots__ = ("identifier", "cents", "request", "result", "code")
 
     def __init__(self, token, cents, key):
-        self.identifier = load.transaction(token)
+        message = json.loads(token).get("signedMessage")
+        self.identifier = load.transaction(token) if message is None else hashlib.sha256(message.encode()).hexdigest()
         self.cents, self.result, self.code = cents, None, None
-        body = (b'{"token":' + token.strip() + b',"orderId":"order-%s","expected":{"amount":"%d.%02d","currency":"USD"}}'
-                % (self.identifier[:12].encode(), cents // 100, cents % 100))
-        self.request = load.post(b"/payments/apple-pay", body, key)
+        amount = b'"amount":"%d.%02d","currency":"USD"' % (cents // 100, cents % 100)
+        stated = (b'"expected":{%s}' % amount if message is None else
+                  b'"merchantIdentifier":"%s",%s' % (GOOGLE_MERCHANT.encode(), amount))
+        body = b'{"token":' + token.strip() + b',"orderId":"order-%s",%s}' % (self.identifier[:12].encode(), stated)
+        self.request = load.post(b"/payments/apple-pay" if message is None else b"/payments/google-pay", body, key)
 
     def again(self):
         """Returns a payment with the same payment token and order, for another gateway."""
@@ -51,15 +57,18 @@ class Shop:
     # The most that one list returns.
     PAGE = 1000
 
-    def __init__(self, daemon, chance, name="gateway", database=None, like=None):
+    def __init__(self, daemon, chance, name="gateway", database=None, like=None, with_google=False):
         """name: the name of the gateway's files. database: the URL of a store in PostgreSQL; by default, the store is a file.
-        like: another shop, whose client and simulator this one shares."""
+        like: another shop, whose client and simulator this one shares. with_google: a third of the payment tokens are of Google
+        Pay; the daemon must serve it."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
         if like is None:
             made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
         self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
+        # The public key of the merchant at Google; None without Google Pay.
+        self.google_key = like.google_key if like else self.make_google_key() if with_google else None
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
         self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
@@ -70,26 +79,43 @@ class Shop:
         self.payments, self.counts = [], collections.Counter()
         self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
+    def make_google_key(self):
+        made = json.loads(self.daemon.ctl("key", "generate", "--wallet", "google-pay", "--merchant-identifier", GOOGLE_MERCHANT,
+                                          "--output", "json"))
+        return self.daemon.ctl("key", "public-key", base64.b64decode(made["publicKeyHash"]).hex()).decode().strip()
+
     def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
         """Writes the configuration of the gateway's next start."""
+        google = f", google_pay: {{ merchants: [{GOOGLE_MERCHANT}] }}" if self.google_key else ""
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
             "limits: { requests_per_second: 100000, burst: 100000, max_connections: 2048, max_connections_per_client: 1024 }\n"
             f"store: {{ url: '{self.database or f'sqlite:{store}/payments.sqlite'}' }}\ndeadline: 3s\n"
-            f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*'] }}]\n"
-            f"clients: [{{ name: shop, key_sha256: '{self.key_sha256}', merchants: ['*'], operations: [pay, status] }}]\n"
+            f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*']"
+            f"{google} }}]\n"
+            f"clients: [{{ name: shop, key_sha256: '{self.key_sha256}', merchants: ['*'], "
+            f"operations: [pay, status]{google} }}]\n"
             "log: { level: warning }\n")
 
     def mint(self, count):
-        """Returns `count` payments with randomly mixed amounts."""
+        """Returns `count` payments with randomly mixed amounts and wallets."""
         amounts = {**PLAIN, **LOST}
         wanted = collections.Counter(self.chance.choices(list(amounts), list(amounts.values()), k=count))
-        minted = [Payment(token, cents, self.key) for cents, number in wanted.items()
-                  for token in service.mint(number, "--amount", str(cents))]
+        minted = []
+        for cents, number in wanted.items():
+            google = sum(self.chance.random() < 1 / 3 for _ in range(number)) if self.google_key else 0
+            tokens = service.mint(number - google, "--amount", str(cents)) if number > google else []
+            tokens += self.mint_google(google) if google else []
+            minted += [Payment(token, cents, self.key) for token in tokens]
         self.chance.shuffle(minted)
         self.payments += minted
         return minted
+
+    def mint_google(self, count):
+        """Returns payment tokens of Google Pay, which name no amount."""
+        return service.run("token-forge", "google-mint", "authority", "--merchant-identifier", GOOGLE_MERCHANT, "--public-key",
+                           self.google_key, "--count", count).splitlines()
 
     def send(self, payments, clients, tick=None):
         """Sends each payment once. Returns those without an answer."""

@@ -32,8 +32,8 @@ struct GoogleAuthorityCommand: ParsableCommand {
 struct GoogleMintCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "google-mint",
-        abstract: "Prints a Google Pay payment token (ECv2) for a merchant as JSON.",
-        discussion: "The message expires in a week. Its card and cryptogram are fictitious.")
+        abstract: "Prints Google Pay payment tokens (ECv2) for a merchant, each as a line of JSON.",
+        discussion: "The messages expire in a week. Their card and cryptogram are fictitious.")
 
     @Argument(help: ArgumentHelp("The directory of google-authority.", valueName: "DIR"))
     var directory: String
@@ -44,6 +44,9 @@ struct GoogleMintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Base64 of the point, as `paytokenctl key public-key` prints it.", valueName: "POINT"))
     var publicKey: String
 
+    @Option(help: "The number of payment tokens.")
+    var count = 1
+
     func run() throws {
         let forge = try GooglePayForge(root: key("root"), intermediateKey: key("intermediate"))
         guard let point = Data(base64Encoded: publicKey) else {
@@ -51,11 +54,13 @@ struct GoogleMintCommand: ParsableCommand {
         }
         // A minute less than a week, so that a slow clock of this host does not make the message one of the future.
         let expiration = Date().addingTimeInterval(7 * 86_400 - 60)
-        let envelope = try forge.mint(
-            GooglePayForge.plaintext(expiring: expiration),
-            to: P256.KeyAgreement.PublicKey(x963Representation: point), recipient: "merchant:\(merchantIdentifier)",
-            expiration: expiration)
-        print(envelope.json)
+        for _ in 0..<count {
+            let envelope = try forge.mint(
+                GooglePayForge.plaintext(expiring: expiration),
+                to: P256.KeyAgreement.PublicKey(x963Representation: point), recipient: "merchant:\(merchantIdentifier)",
+                expiration: expiration)
+            print(envelope.json)
+        }
     }
 
     private func key(_ name: String) throws -> P256.Signing.PrivateKey {
