@@ -40,6 +40,9 @@ public struct PortalFinding: Sendable, Equatable {
         }
     }
 
+    /// The number of days before a certificate's end from which it is a finding, and a renewal is due.
+    public static let earliestWarning = 60.0
+
     public enum Severity: String, Sendable, CaseIterable {
         case critical
         case warning
@@ -144,7 +147,7 @@ extension PortalList {
 
 extension PortalList.Entry {
     /// True unless Apple says that wallets do not use the certificate. Apple accepts every listed identity certificate.
-    fileprivate var mayBeInUse: Bool { isActivated != false || use == .identity }
+    var mayBeInUse: Bool { isActivated != false || use == .identity }
 
     /// The findings about the certificate's key. Only the key of a certificate that wallets use must decrypt here.
     ///
@@ -213,7 +216,7 @@ extension PortalList.Entry {
         switch days {
         case ..<15: kind = .endsIn15Days
         case ..<30: kind = .endsIn30Days
-        case ..<60: kind = .endsIn60Days
+        case ..<PortalFinding.earliestWarning: kind = .endsIn60Days
         default: return []
         }
         let time = end.formatted(.iso8601)

@@ -71,7 +71,7 @@ extension Renewal {
             return step
         }
         // A certificate for which Apple does not say that it is unused counts as used, and makes the case uncertain.
-        let inUse = list.entries.filter { isOfThisType($0) && $0.isActivated != false }
+        let inUse = list.entries.filter { isOfThisType($0) && $0.mayBeInUse }
         if use == .identity, inUse.count >= Self.largestIdentityCount {
             return .stop(.identityCertificatesExhausted)
         }
@@ -208,6 +208,14 @@ extension Renewal {
     /// The new key's certificate in a list of Apple; nil if the list has none, or not the one that is known.
     public func certificate(in list: PortalList?) -> PortalList.Entry? {
         listed(in: list).first { certificateId == nil || $0.identifier == certificateId }
+    }
+
+    /// Returns the one certificate of this renewal's type that wallets use; of several identity certificates, the one that
+    /// ends last. Nil if none is in use, or a processing certificate leaves the case uncertain.
+    public func certificateInUse(in list: PortalList?) -> PortalList.Entry? {
+        let inUse = (list?.entries ?? []).filter { isOfThisType($0) && $0.mayBeInUse }
+        guard use == .identity || inUse.count == 1 && inUse[0].isActivated == true else { return nil }
+        return inUse.max { ($0.notAfter ?? .distantFuture) < ($1.notAfter ?? .distantFuture) }
     }
 
     /// True if Apple may have created a certificate by one of the attempts.

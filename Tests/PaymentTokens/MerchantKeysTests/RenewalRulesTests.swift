@@ -122,6 +122,18 @@ import TokenForge
         #expect(activated.next(here) == .read)
     }
 
+    @Test("takes the identity certificate that ends last, since Apple accepts each that it lists")
+    func identityInUse() {
+        let type = "APPLE_PAY_MERCHANT_IDENTITY"
+        let entries = [
+            entry(certificates.old, "LAST", isActivated: false, type: type),
+            entry(certificates.endsInSixDays, "FIRST", isActivated: nil, type: type), oldInUse,
+        ]
+        let list = PortalList(appleId: "A1", entries: entries, readAt: Self.now)
+        #expect(renewal(use: .identity).certificateInUse(in: list)?.identifier == "LAST")
+        #expect(renewal(use: .identity).certificateInUse(in: nil) == nil)
+    }
+
     @Test("says that a certificate may be used at once, unless exactly one with a week left is in use")
     func oneInUse() {
         let waiting = entry(certificates.endsInSixDays, "UNUSED", isActivated: false)
@@ -134,6 +146,8 @@ import TokenForge
             ([oldInUse, doubtful], nil, true), ([doubtful], nil, true), ([ofOtherType], nil, true),
         ]
         for (entries, previous, isUsedAtOnce) in cases {
+            let list = PortalList(appleId: "A1", entries: entries, readAt: Self.now)
+            #expect(renewal().certificateInUse(in: list)?.identifier == previous)
             // Also after two people have made the key active: the approving person must know that wallets may follow.
             for state in [KeyState.preActivation, .active] {
                 #expect(

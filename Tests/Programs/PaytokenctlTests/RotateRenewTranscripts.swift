@@ -31,7 +31,9 @@ import Testing
                 renewal: "0102030405060708", change: step, number: 1, certificateId: step == "create" ? nil : "C7",
                 usedAtOnce: usedAtOnce ?? (step == "create"), excludedNodes: excluded)
         }
+        let list = try ok(PortalCheckAnswer(merchantIdentifier: "m", requestedAt: time, readAt: time))
         return try await FakeDaemon([
+            "POST /v1/portal/checks": list, "GET /v1/portal/certificates?merchantIdentifier=m": list,
             "POST /v1/renewals": try ok(state),
             "GET /v1/renewals/m": try ok(ListAnswer(items: [shown ?? state], next: nil)),
         ])
@@ -42,7 +44,7 @@ import Testing
     }
 
     private static func posted(_ daemon: FakeDaemon) throws -> [JSONObject] {
-        try daemon.asked.filter { $0.method == "POST" }.map {
+        try daemon.asked.filter { $0.method == "POST" && $0.target == "/v1/renewals" }.map {
             try #require(try JSONValue(parsing: $0.body).objectValue)
         }
     }
@@ -156,14 +158,29 @@ import Testing
         }
     }
 
-    @Test("asks before a new key is made, unless --yes is given")
-    func newKey() async throws {
-        let none = Self.plan("generate", key: nil)
-        let question = "Make a new key of m and renew its certificate? Type yes: "
-        for (input, options, starts) in [
-            (["no"], [], false), (["yes"], [], true), (nil, [], false), (nil, ["--yes"], true),
-        ] as [([String]?, [String], Bool)] {
-            let daemon = try await Self.daemon("watch", shown: none)
+    /// A plan before the start of a renewal.
+    ///
+    /// - Parameter due: true if the certificate in use ends soon; nil if Apple's list does not show it.
+    private static func notBegun(key: String?, due: Bool?) -> RenewalPlanStatus {
+        var plan = plan(key == nil ? "generate" : "create", key: key)
+        plan.certificateInUse = due.map { due in
+            .init(
+                certificateId: "C1", notAfter: Date(timeIntervalSince1970: 4_102_444_800),
+                renewFrom: due ? time.addingTimeInterval(-1e9) : Date(timeIntervalSince1970: 4_097_260_800))
+        }
+        return plan
+    }
+
+    @Test("asks before a renewal starts, and starts one by --yes only if it is due", arguments: [nil, "AAAA"])
+    func start(key: String?) async throws {
+        let question =
+            key.map { "Renew the certificate of m with the waiting key \($0)? Type yes: " }
+            ?? "Make a new key of m and renew its certificate? Type yes: "
+        for (input, options, due, starts) in [
+            (["no"], [], false, false), (["yes"], [], false, true), (nil, [], true, false),
+            (nil, ["--yes"], true, true), (nil, ["--yes"], nil, false), (["yes"], ["--yes"], nil, true),
+        ] as [([String]?, [String], Bool?, Bool)] {
+            let daemon = try await Self.daemon("watch", shown: Self.notBegun(key: key, due: due))
             let words = ["rotate", "renew", "m"] + options
             let result =
                 if let input {
@@ -174,14 +191,30 @@ import Testing
             #expect(result.status == 75 && result.error.contains(question) == (input != nil), "\(result)")
             #expect(try Self.posted(daemon).isEmpty == !starts)
         }
-        // A key that waits is renewed without a question.
-        let waiting = try await Self.daemon("watch", shown: Self.plan("create"))
-        _ = try await Command.paytokenctl(["rotate", "renew", "m"], socket: waiting.path)
-        #expect(try Self.posted(waiting).count == 1)
+        let early = try await Self.daemon("watch", shown: Self.notBegun(key: key, due: false))
+        let result = try await Command.paytokenctl(["rotate", "renew", "m", "--yes"], socket: early.path)
+        #expect(result.status == 0 && result.error == "", "\(result)")
+        #expect(
+            result.output
+                == "No renewal was started: certificate C1 of m ends on 2100-01-01T00:00:00Z, and --yes renews it from "
+                + "2099-11-02T00:00:00Z on.\n")
+        #expect(try Self.posted(early).isEmpty)
+    }
+
+    @Test("goes on with an open renewal by --yes, and shows one that has just ended, without a question")
+    func noStart() async throws {
+        for state in ["open", "finished"] {
+            var shown = Self.notBegun(key: "AAAA", due: false)
+            (shown.renewal, shown.state) = ("0102030405060708", state)
+            let daemon = try await Self.daemon("watch", shown: shown)
+            let result = try await Command.paytokenctl(["rotate", "renew", "m", "--yes"], socket: daemon.path)
+            #expect(result.status == 75, "\(result)")
+            #expect(daemon.asked.map(\.target) == ["/v1/renewals/m", "/v1/renewals"])
+        }
     }
 
     @Test(
-        "starts nothing with the words of a renewal that has ended",
+        "starts nothing with the options of a renewal that has ended",
         arguments: [
             ["--test-payment-made"], ["--approval", "0a1b2c3d4e5f6071"], ["--repeat-attempt", "create:1"],
         ])

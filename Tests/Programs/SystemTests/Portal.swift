@@ -75,12 +75,15 @@ struct Portal {
 
 extension Portal {
     /// A merchant with a key and its certificate.
+    ///
+    /// - Parameter isDue: true if the certificate ends in a month, so that `--yes` starts its renewal.
     static func forged(
-        _ name: String, _ type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing
+        _ name: String, _ type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing,
+        isDue: Bool = false
     ) throws -> ForgedMerchant {
-        try ForgedMerchant(
-            authority: SharedForge.authority, type: type,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)", kind: kind))
+        var profile = MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)", kind: kind)
+        if isDue { profile.notAfter = Date().addingTimeInterval(30 * 86_400) }
+        return try ForgedMerchant(authority: SharedForge.authority, type: type, profile: profile)
     }
 
     /// The merchant at the portal.

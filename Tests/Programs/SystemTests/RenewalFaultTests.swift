@@ -99,7 +99,7 @@ import TokenForge
 
     @Test("does not make a change that was begun before the daemon was killed, not even for another renewal")
     func killed() async throws {
-        let merchant = try Portal.forged("kill")
+        let merchant = try Portal.forged("kill", isDue: true)
         let portal = try await Portal.renewing(merchant)
         try await portal.reach("create", of: merchant)
         portal.outbound.signal(SIGKILL)
@@ -273,7 +273,7 @@ import TokenForge
         "uses no approval of one renewal for another, and takes one request for each change",
         .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func approvalOfAnother() async throws {
-        let merchant = try Portal.forged("anot")
+        let merchant = try Portal.forged("anot", isDue: true)
         let portal = try await Self.twoPeople(merchant)
         let first = try await asked(merchant, portal)
         // Alice asks again, and so does bob.
@@ -297,7 +297,7 @@ import TokenForge
         "changes something at Apple only with two people, who agree on that change",
         .everyEngine, .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func twoPeople() async throws {
-        let merchant = try Portal.forged("twop")
+        let merchant = try Portal.forged("twop", isDue: true)
         let portal = try await Self.twoPeople(merchant)
         let approval = try await asked(merchant, portal)
         let using = ["--yes", "--approval", approval]

@@ -18,7 +18,7 @@ import TokenForge
 
     @Test("renews a certificate from the new key to the end of the old one, with one certificate", .everyEngine)
     func renewal() async throws {
-        let merchant = try Portal.forged("thin")
+        let merchant = try Portal.forged("thin", isDue: true)
         let portal = try await Portal.renewing(merchant)
 
         // Without a terminal the command asks nothing: --yes answers before the request, and never before the activation.
@@ -111,6 +111,10 @@ import TokenForge
         let portal = try await Portal.renewing(
             merchant, type: isIdentity ? "APPLE_PAY_MERCHANT_IDENTITY" : "APPLE_PAY_RSA")
         let use = isIdentity ? #","use":"identity""# : ""
+        // A certificate that ends in two years is not due.
+        let early = try await portal.renew(merchant, ["--yes"] + (isIdentity ? ["--use", "identity"] : []))
+        #expect(early.status == 0 && early.output.contains(#""renewFrom""#), "\(early)")
+        #expect(try await portal.renewalSteps(merchant).isEmpty)
         try await portal.reach("create", of: merchant, use)
         try await portal.approve(merchant, use)
         try await portal.reach(isIdentity ? "make_test_payment" : "activate", of: merchant, use)

@@ -113,6 +113,11 @@ extension RenewalPlanStatus {
         case .decideCreation: repeatable = .init(change: Renewal.Change.create.rawValue, number: 0)
         default: break
         }
+        if let inUse = plan.renewal.certificateInUse(in: here.list), let end = inUse.notAfter {
+            certificateInUse = CertificateInUse(
+                certificateId: inUse.identifier, notAfter: end,
+                renewFrom: end.addingTimeInterval(-PortalFinding.earliestWarning * 86_400))
+        }
         guard let stored = plan.stored else { return }
         renewal = stored.identifier.hex
         state = stored.renewal.state.rawValue

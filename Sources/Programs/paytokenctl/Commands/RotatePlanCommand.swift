@@ -46,6 +46,14 @@ struct RotatePlanCommand: AsyncParsableCommand {
     static func show(
         _ merchant: String, excluding excludeNode: [String], _ format: OutputOptions, _ connection: DaemonConnection
     ) async throws {
+        try await readList(merchant, connection)
+        let (items, elements) = try await plans(merchant, excluding: excludeNode, connection)
+        try format.show(JSONValue.array(elements).compact, items.map(Self.text).joined(separator: "\n"))
+        if items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
+    }
+
+    /// Has the daemon read Apple's list.
+    static func readList(_ merchant: String, _ connection: DaemonConnection) async throws {
         _ = try await RotateCheckCommand.request(merchant, connection)
         let read = try await RotateCheckCommand.answer(
             for: merchant, connection, before: .now + RotateCheckCommand.longestRead
@@ -54,9 +62,6 @@ struct RotatePlanCommand: AsyncParsableCommand {
             throw CommandFailure(
                 .tryAgainLater, "Apple's list was not read.", more: [read.fault ?? RotateCheckCommand.lateRead])
         }
-        let (items, elements) = try await plans(merchant, excluding: excludeNode, connection)
-        try format.show(JSONValue.array(elements).compact, items.map(Self.text).joined(separator: "\n"))
-        if items.contains(where: { $0.step == "stop" }) { throw CommandFailure(.no, nil) }
     }
 
     /// Returns the daemon's plans, decoded and as received, so that members from a newer daemon are passed on to programs.

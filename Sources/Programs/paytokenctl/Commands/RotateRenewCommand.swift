@@ -18,10 +18,11 @@ struct RotateRenewCommand: AsyncParsableCommand {
             with rotate start on one that does. With approvals.people: 2, another person approves each change at Apple: the \
             command ends with 75 and names the approval; go on with --approval.
 
-            It asks before it makes a key and before it requests a certificate (unless --yes). It always asks before wallets \
-            may use a certificate, and before it revokes one: Apple offers no way back. After Apple's answer was lost, it only \
-            reads. After half an hour a person reads the portal, and decides if --repeat-attempt repeats the request. The old \
-            key opens payment tokens for seven days after the end. A node that is up is never excluded.
+            It asks before it starts a renewal and before it requests a certificate (unless --yes). --yes starts a renewal only \
+            if the certificate in use ends within 60 days; otherwise the command says so and exits with 0. It always asks \
+            before wallets may use a certificate, and before it revokes one: Apple offers no way back. After Apple's answer was \
+            lost, it only reads. After half an hour a person reads the portal, and decides if --repeat-attempt repeats the \
+            request. The old key opens payment tokens for seven days after the end. A node that is up is never excluded.
 
               paytokenctl rotate renew merchant.com.example
               paytokenctl rotate renew merchant.com.example --renewal 1f2e3d4c5b6a7988 --approval 0a1b2c3d4e5f6071
@@ -29,7 +30,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
               paytokenctl rotate renew merchant.com.example --revoke-old
 
             Exit status: 0 done; 1 something must be repaired first; 75 go on later with the command that it names. This \
-            was never tried against Apple's API, only against a simulator of its published specification.
+            has never been tried against Apple's API, only against a simulator of its published specification.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -41,7 +42,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("ec or rsa; default: the type of the merchant's current key.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
 
-    @Option(help: ArgumentHelp("The renewal to go on with; default: the open one, or a new one.", valueName: "id"))
+    @Option(help: ArgumentHelp("The renewal to continue; default: the open one, or a new one.", valueName: "id"))
     var renewal: String?
 
     @Option(help: ArgumentHelp("A node without which the renewal goes on; repeat it for several.", valueName: "node"))
@@ -63,7 +64,7 @@ struct RotateRenewCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The approval of the next change at Apple.", valueName: "id"))
     var approval: String?
 
-    @Flag(help: "Do not ask before the key is made, and before a certificate that wallets do not use yet is requested.")
+    @Flag(help: "Do not ask before a due renewal starts, or before a request if wallets go on with their certificate.")
     var yes = false
 
     @Flag(help: "Show the plan and Apple's present state, and begin nothing.")
@@ -96,7 +97,12 @@ struct RotateRenewCommand: AsyncParsableCommand {
         var (step, waited, progress, isFirst) = ("", ContinuousClock.now, ProgressLine(), true)
         var approval = approval
         var request = request
-        request.renewal = try await shownRenewal()
+        request.renewal = renewal
+        if renewal == nil, !revokeOld, !abandon {
+            let shown = try await plans()
+            request.renewal = try openRenewal(shown.map(\.plan))
+            if request.renewal == nil, Self.starting(shown) != nil, try await !mayStart() { return }
+        }
         var begun: Set<String> = []
         while true {
             let (state, bytes) = try await post(request)
@@ -160,13 +166,19 @@ struct RotateRenewCommand: AsyncParsableCommand {
             revokeOld: revokeOld, abandon: abandon)
     }
 
-    /// Returns the open renewal, which the answers to all further requests are about: none of them starts another. Returns
-    /// nil if the daemon starts one, or finds one that has ended. Asks before a key is made.
-    private func shownRenewal() async throws -> String? {
-        guard renewal == nil, !revokeOld, !abandon else { return renewal }
-        let shown = try await RotatePlanCommand.plans(merchant, excluding: [], socket.connection).items.filter { plan in
+    private typealias Shown = (plan: RenewalPlanStatus, element: JSONValue)
+
+    /// The merchant's plans of the wanted use and algorithm, decoded and as received.
+    private func plans() async throws -> [Shown] {
+        let (items, elements) = try await RotatePlanCommand.plans(merchant, excluding: [], socket.connection)
+        return zip(items, elements).map { ($0, $1) }.filter { plan, _ in
             plan.use == use.name ?? "processing" && type.map { plan.algorithm.lowercased() == $0.rawValue } ?? true
         }
+    }
+
+    /// Returns the open renewal, which the answers to all further requests are about: none of them starts another. Returns
+    /// nil if the daemon starts one, or finds one that has ended.
+    private func openRenewal(_ shown: [RenewalPlanStatus]) throws -> String? {
         let open = shown.filter { $0.state == "open" }
         // Of two, the daemon has the person name one.
         guard open.isEmpty else { return open.count == 1 ? open[0].renewal : nil }
@@ -176,10 +188,39 @@ struct RotateRenewCommand: AsyncParsableCommand {
             }
             return ended.renewal
         }
-        if !yes, !shown.isEmpty, shown.allSatisfy({ $0.publicKeyHash == nil }) {
-            try ask("Make a new key of \(merchant) and renew its certificate?", command(nil), orShow: nil)
-        }
         return nil
+    }
+
+    /// Returns the plans of which the daemon starts one: for a key that waits, otherwise for a new key unless a renewal has
+    /// just ended. Nil if it starts none.
+    private static func starting(_ shown: [Shown]) -> [Shown]? {
+        let notBegun = shown.filter { $0.plan.renewal == nil }
+        let waiting = notBegun.filter { $0.plan.publicKeyHash != nil }
+        return !waiting.isEmpty ? waiting : notBegun.count == shown.count ? notBegun : nil
+    }
+
+    /// Asks before a renewal starts. `--yes` answers only if the renewal is due by Apple's list: nothing else would keep a
+    /// line of cron from starting one after the other.
+    ///
+    /// - Returns: false if no renewal is due.
+    private func mayStart() async throws -> Bool {
+        if yes { try await RotatePlanCommand.readList(merchant, socket.connection) }
+        let starting = Self.starting(try await plans()) ?? []
+        if yes, starting.count == 1, let inUse = starting[0].plan.certificateInUse {
+            guard inUse.renewFrom > Date() else { return true }
+            let (end, due) = (RFC3339.string(inUse.notAfter), RFC3339.string(inUse.renewFrom))
+            try format.show(
+                starting[0].element.compact,
+                "No renewal was started: certificate \(inUse.certificateId) of \(merchant) ends on \(end), and --yes "
+                    + "renews it from \(due) on.\n")
+            return false
+        }
+        if yes { Console.error("Apple's list does not show one certificate in use, so --yes starts no renewal.") }
+        let waiting = starting.first?.plan.publicKeyHash
+        try ask(
+            waiting.map { "Renew the certificate of \(merchant) with the waiting key \($0)?" }
+                ?? "Make a new key of \(merchant) and renew its certificate?", command(nil), orShow: nil)
+        return true
     }
 
     private func post(_ request: RenewalRequest) async throws -> (answer: RenewalPlanStatus, bytes: [UInt8]) {

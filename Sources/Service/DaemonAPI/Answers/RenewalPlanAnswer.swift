@@ -29,6 +29,21 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
         }
     }
 
+    /// A certificate that wallets use.
+    public struct CertificateInUse: Codable, Sendable, Equatable {
+        /// Apple's id.
+        public var certificateId: String
+        public var notAfter: Date
+        /// The time from which its renewal is due: 60 days before its end.
+        public var renewFrom: Date
+
+        public init(certificateId: String, notAfter: Date, renewFrom: Date) {
+            self.certificateId = certificateId
+            self.notAfter = notAfter
+            self.renewFrom = renewFrom
+        }
+    }
+
     /// One attempt at a change at Apple.
     public struct Attempt: Codable, Sendable, Equatable {
         /// `create`, `activate` or `revoke`.
@@ -77,6 +92,9 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     public var nodes: [Node]
     /// The attempt about whose repetition a person decides; absent unless the step is `decide_repeat`.
     public var repeatable: RenewalRequest.Attempt?
+    /// The one certificate of this use and algorithm that wallets use; of several identity certificates, the one that ends last.
+    /// Absent if there is none, if Apple does not say which it is, or if this node has no list.
+    public var certificateInUse: CertificateInUse?
     /// The renewal's identifier, 16 hex characters; absent, like all of the following, if none was begun.
     public var renewal: String?
     /// `open`, `finished` or `abandoned`.

@@ -4,7 +4,9 @@ import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
+import TestSupport
 import Testing
+import TokenForge
 
 @testable import Daemon
 
@@ -76,6 +78,22 @@ import Testing
         for previous in [nil, "C1"] {
             #expect(status(.create(number: 1, previous: previous, isUsedAtOnce: true)).next.contains("at once"))
         }
+    }
+
+    @Test("says from which day on the certificate in use is renewed: 60 days before its end")
+    func renewFrom() throws {
+        let forged = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "m"))
+        let entry = PortalList.Entry(
+            identifier: "C1", type: "APPLE_PAY", isActivated: true, of: "m", content: forged.certificate)
+        let shown = status(.read) {
+            $0.list = PortalList(appleId: "A1", entries: [entry], readAt: Self.now)
+        }.certificateInUse
+        let end = try #require(entry.notAfter)
+        #expect(
+            shown == .init(certificateId: "C1", notAfter: end, renewFrom: end.addingTimeInterval(-60 * 24 * 60 * 60)))
+        #expect(status(.read).certificateInUse == nil)
     }
 
     @Test("requires the nodes of the setting, and those that serve the merchant now; without the setting every node")

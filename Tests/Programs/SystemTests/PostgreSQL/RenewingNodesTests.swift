@@ -27,7 +27,7 @@ import TokenForge
             configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
             return configuration
         }
-        let merchant = try Portal.forged("node")
+        let merchant = try Portal.forged("node", isDue: true)
         let first = try await DaemonHarness(serving("node-1"), merchants: [merchant])
         let second = try await DaemonHarness(serving("node-2"))
         var without = configuration("portal")
