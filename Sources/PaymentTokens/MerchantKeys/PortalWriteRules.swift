@@ -95,6 +95,12 @@ extension KeyEntry {
 }
 
 extension CertificateType {
+    /// Returns nil for an EC identity key: Apple has no such type.
+    public init?(use: KeyUse, algorithm: KeyAlgorithm) {
+        guard let type = Self.allCases.first(where: { $0.use == use && $0.algorithm == algorithm }) else { return nil }
+        self = type
+    }
+
     /// The use of the certified key.
     public var use: KeyUse {
         switch self {

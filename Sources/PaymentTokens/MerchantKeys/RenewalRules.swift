@@ -226,7 +226,7 @@ extension Renewal {
     }
 
     private func isOfThisType(_ entry: PortalList.Entry) -> Bool {
-        CertificateType(rawValue: entry.type).map { $0.use == use && $0.algorithm == algorithm } ?? false
+        entry.type == CertificateType(use: use, algorithm: algorithm)?.rawValue
     }
 
     private func nextNumber(_ change: Change) -> Int { attempts.count { $0.change == change } + 1 }

@@ -135,9 +135,7 @@ extension RenewalSteps {
     private static func change(of plan: RenewalPlans.Plan, _ stored: StoredRenewal) throws(Refusal) -> Change {
         let key = try stored.key
         guard let list = plan.circumstances.list,
-            let type = CertificateType.allCases.first(where: {
-                $0.use == stored.renewal.use && $0.algorithm == stored.renewal.algorithm
-            })
+            let type = CertificateType(use: stored.renewal.use, algorithm: stored.renewal.algorithm)
         else { throw .defect }
         do throws(PortalWriteRefusal) {
             switch plan.step {
