@@ -191,15 +191,7 @@ extension StoredLedger {
         _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
     ) async throws(LedgerFailure) -> Set<String> {
         try await search { queries in
-            // Read the newest claims first, so that a key in use is found without reading older claims.
-            try nodes.filter { node in
-                try !queries.run(
-                    """
-                    SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2 AND node = $3
-                    ORDER BY claimed_at DESC LIMIT 1
-                    """, [.time(time), .bytes(key.bytes), .text(node)]
-                ).isEmpty
-            }
+            try nodes.filter { try queries.hasClaim(of: key, on: $0, since: time) }
         }
     }
 }

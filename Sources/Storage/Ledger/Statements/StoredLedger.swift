@@ -109,19 +109,14 @@ extension StoredLedger {
 
     public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         try await search { queries in
-            // Read the newest claims first, so that a key in use is found without reading older claims.
-            let claims = try queries.run(
-                """
-                SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
-                ORDER BY claimed_at DESC LIMIT 1
-                """, [.time(time), .bytes(key.bytes)])
-            if !claims.isEmpty { return true }
-            return try !queries.run(
-                """
-                SELECT sequence FROM audit_record
-                WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2 LIMIT 1
-                """, [.bytes(key.bytes), .time(time)]
-            ).isEmpty
+            try queries.hasClaim(of: key, since: time)
+                || !queries.run(
+                    """
+                    SELECT sequence FROM audit_record
+                    WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2
+                    LIMIT 1
+                    """, [.bytes(key.bytes), .time(time)]
+                ).isEmpty
         }
     }
 
@@ -237,5 +232,21 @@ extension StoredLedger {
                 if let line, try !records.holds(line, queries) { return nil }
                 return .some(line)
             })?.sequence
+    }
+}
+
+extension StoredQueries {
+    /// Returns true if a payment was released with the key.
+    ///
+    /// - Parameter node: the node that released it; nil for any.
+    func hasClaim(of key: PublicKeyHash, on node: String? = nil, since time: Date) throws -> Bool {
+        // Read the newest claims first, so that a key in use is found without reading older claims.
+        try !run(
+            """
+            SELECT transaction_id FROM claim
+            WHERE claimed_at >= $1 AND public_key_hash = $2\(node == nil ? "" : " AND node = $3")
+            ORDER BY claimed_at DESC LIMIT 1
+            """, [.time(time), .bytes(key.bytes)] + (node.map { [.text($0)] } ?? [])
+        ).isEmpty
     }
 }
