@@ -272,12 +272,8 @@ public enum RenewalObstacle: Error, Sendable, Equatable {
     /// Apple does not list the new certificate, or lists its id twice. It may have been revoked in the portal. The id is
     /// nil if the key has Apple's certificate here, and the list has none of the key.
     case notListed(id: String?)
-    /// Apple lists the new key's certificate with another type or merchant.
-    case wrongCertificate(id: String)
-    /// The new certificate has ended.
-    case certificateEnded(id: String)
-    /// Apple does not say if wallets use the certificate.
-    case activationUnknown(id: String)
+    /// Apple lists the new certificate so that it must not be activated.
+    case notActivatable(id: String, PortalWriteRefusal)
     /// Apple already lists ``Renewal/largestIdentityCount`` identity certificates.
     case identityCertificatesExhausted
     /// The previous certificate is unknown, of the new key, or in use.

@@ -85,17 +85,17 @@ extension Renewal {
 
     private func activation(of certificate: String, _ circumstances: RenewalCircumstances) -> RenewalStep {
         guard let list = circumstances.freshList(after: attempts.last) else { return .read }
-        let same = list.entries.filter { $0.identifier == certificate }
-        guard same.count == 1 else {
-            return same.isEmpty ? missing(certificate, circumstances) : .stop(.notListed(id: certificate))
+        guard list.entries.contains(where: { $0.identifier == certificate }) else {
+            return missing(certificate, circumstances)
         }
-        guard same[0].publicKeyHash == newKey, same[0].isOfItsType, isOfThisType(same[0]) else {
-            return .stop(.wrongCertificate(id: certificate))
+        guard let id = CertificateId(certificate), let type, let newKey else {
+            return .stop(.notListed(id: certificate))
         }
-        guard (same[0].notAfter ?? .distantPast) > circumstances.now else {
-            return .stop(.certificateEnded(id: certificate))
+        do throws(PortalWriteRefusal) {
+            try list.checkActivation(of: id, type, for: newKey, now: circumstances.now)
+        } catch {
+            return .stop(.notActivatable(id: certificate, error))
         }
-        guard same[0].isActivated == false else { return .stop(.activationUnknown(id: certificate)) }
         return stepAfterLastAttempt(at: .activate, circumstances)
             ?? .activate(id: certificate, number: nextNumber(.activate))
     }
@@ -141,7 +141,8 @@ extension Renewal {
         guard let list = circumstances.freshList(after: attempts.last) else { return .read }
         let same = list.entries.filter { $0.identifier == previous }
         if same.isEmpty, attempts.contains(where: { $0.change == .revoke }) { return .done }
-        guard same.count == 1, isOfThisType(same[0]), same[0].publicKeyHash != newKey, same[0].isActivated == false
+        guard let id = CertificateId(previous), let type, let old = same.first?.publicKeyHash, old != newKey,
+            (try? list.checkRevocation(of: id, type, for: old)) != nil
         else { return .stop(.notRevocable(id: previous)) }
         return stepAfterLastAttempt(at: .revoke, circumstances)
             ?? .revoke(id: previous, number: nextNumber(.revoke))
@@ -225,9 +226,9 @@ extension Renewal {
         }
     }
 
-    private func isOfThisType(_ entry: PortalList.Entry) -> Bool {
-        entry.type == CertificateType(use: use, algorithm: algorithm)?.rawValue
-    }
+    private var type: CertificateType? { CertificateType(use: use, algorithm: algorithm) }
+
+    private func isOfThisType(_ entry: PortalList.Entry) -> Bool { entry.type == type?.rawValue }
 
     private func nextNumber(_ change: Change) -> Int { attempts.count { $0.change == change } + 1 }
 

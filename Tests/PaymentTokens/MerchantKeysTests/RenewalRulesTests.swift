@@ -245,7 +245,7 @@ import TokenForge
     }
 
     @Test("activates no certificate that is another's, has ended, or may be in use")
-    func activation() {
+    func activation() throws {
         var here = circumstances([oldInUse, newListed], keyState: .active, withCertificate: true)
         here.list = PortalList(appleId: "A1", entries: [oldInUse], readAt: Self.now)
         for (minutes, step) in [(29.0, RenewalStep.find(.create)), (30, .stop(.notListed(id: "NEW")))] {
@@ -253,12 +253,12 @@ import TokenForge
             #expect(renewal([created], certificateId: "NEW").next(here) == step)
         }
         let listed: [(entry: PortalList.Entry, step: RenewalStep)] = [
-            (entry(certificates.old, "NEW", isActivated: false), .stop(.wrongCertificate(id: "NEW"))),
+            (entry(certificates.old, "NEW", isActivated: false), .stop(.notActivatable(id: "NEW", .otherKey))),
             (
                 entry(certificates.new, "NEW", isActivated: false, type: "APPLE_PAY_RSA"),
-                .stop(.wrongCertificate(id: "NEW"))
+                .stop(.notActivatable(id: "NEW", .otherType("APPLE_PAY_RSA")))
             ),
-            (entry(certificates.new, "NEW", isActivated: nil), .stop(.activationUnknown(id: "NEW"))),
+            (entry(certificates.new, "NEW", isActivated: nil), .stop(.notActivatable(id: "NEW", .activationUnknown))),
             (newListed, .activate(id: "NEW", number: 1)),
         ]
         for (entry, step) in listed {
@@ -273,7 +273,8 @@ import TokenForge
             RenewalCircumstances.Proof(
                 node: $0, hsmToken: "primary", isWithCertificate: true, at: here.now, succeeded: true)
         }
-        #expect(renewal(certificateId: "NEW").next(here) == .stop(.certificateEnded(id: "NEW")))
+        let end = try #require(newListed.notAfter)
+        #expect(renewal(certificateId: "NEW").next(here) == .stop(.notActivatable(id: "NEW", .ended(end))))
     }
 
     @Test("raises the alarm half an hour after the activation if no node has opened a payment token")

@@ -169,9 +169,8 @@ extension RenewalObstacle {
         case .notListed(let id):
             "Apple does not list \(id.map { "certificate \($0)" } ?? "the new key's certificate"). Read the list again "
                 + "in half an hour; if it is still missing, it was revoked."
-        case .wrongCertificate(let id): "Certificate \(id) is another key's, or not what its type at Apple says."
-        case .certificateEnded(let id): "Certificate \(id) has ended; begin with another key."
-        case .activationUnknown(let id): "Apple does not say if wallets use certificate \(id); see the portal."
+        case .notActivatable(let id, let refusal):
+            "Certificate \(id) is not activated; see the portal, or begin with another key. \(refusal.text)"
         case .identityCertificatesExhausted:
             "Apple lists \(Renewal.largestIdentityCount) identity certificates, and permits no more; revoke one first."
         case .notRevocable(let id): "Certificate \(id ?? "of the old key") is unknown, or wallets may use it."

@@ -63,7 +63,7 @@ import TokenForge
     func stopped() {
         for (obstacle, word) in [
             (RenewalObstacle.keyState(.suspended), "suspended"), (.merchantNotListed, "no such merchant identifier"),
-            (.notListed(id: nil), "Read the list again"), (.activationUnknown(id: "C7"), "C7"),
+            (.notListed(id: nil), "Read the list again"), (.notActivatable(id: "C7", .activationUnknown), "C7"),
             (.noRequiredNode, "No node is left"),
         ] {
             let stopped = status(.stop(obstacle))
