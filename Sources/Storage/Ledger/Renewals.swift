@@ -64,25 +64,19 @@ public struct StoredRenewal: Sendable, Equatable {
 /// An attempt with what is recorded of it.
 public struct RenewalAttempt: Sendable, Equatable {
     public let identifier: RenewalAttemptId
-    public let change: Renewal.Change
-    public let number: Int
+    public let attempt: Renewal.Attempt
     /// The id at Apple of the certificate that is activated or revoked; the merchant's resource for a new one.
     public let target: String
     public let approval: ApprovalIdentifier?
-    public let excludedNodes: Set<String>
     /// Apple's status and code of a refusal.
-    public internal(set) var code: String?
+    public let code: String?
 
     public init(
-        identifier: RenewalAttemptId, change: Renewal.Change, number: Int, target: String,
-        approval: ApprovalIdentifier?, excludedNodes: Set<String>
+        identifier: RenewalAttemptId, _ attempt: Renewal.Attempt, target: String, approval: ApprovalIdentifier?,
+        code: String? = nil
     ) {
-        self.identifier = identifier
-        self.change = change
-        self.number = number
-        self.target = target
-        self.approval = approval
-        self.excludedNodes = excludedNodes
+        (self.identifier, self.attempt, self.target) = (identifier, attempt, target)
+        (self.approval, self.code) = (approval, code)
     }
 }
 
@@ -91,19 +85,22 @@ extension LedgerTransaction {
     func take(_ step: AdministrativeChange.RenewalStep, at now: Date) throws {
         switch step {
         case .start(let new): try start(new)
-        case .begin(let attempt, let identifier, let previous, let repeatsEarlier):
+        case .begin(let begun, let identifier, let previous, let repeatsEarlier):
+            let attempt = begun.attempt
             if attempt.change == .create, !repeatsEarlier { try requireNoEarlierCreation(identifier) }
             try change(identifier) { stored throws(RenewalConflict) in
                 try stored.renewal.begin(
-                    attempt.change, number: attempt.number, certificate: attempt.target, previous: previous,
+                    attempt.change, number: attempt.number, certificate: begun.target, previous: previous,
                     excludedNodes: attempt.excludedNodes, at: now)
             }
             try run(
                 "INSERT INTO renewal_attempt (\(RenewalRow.attemptColumns)) VALUES (\(RenewalRow.attemptPlaces))",
-                RenewalRow.values(attempt, of: identifier, at: now, node))
+                RenewalRow.values(begun, of: identifier, at: now, node))
         case .answer(let attempt, let identifier, let outcome, let code, let certificate):
             try change(identifier) { stored throws(RenewalConflict) in
-                guard let known = stored.attempts.first(where: { $0.identifier == attempt }) else { throw .unknown }
+                guard let known = stored.attempts.first(where: { $0.identifier == attempt })?.attempt else {
+                    throw .unknown
+                }
                 try stored.renewal.answer(
                     known.change, number: known.number, outcome, certificateId: certificate?.id, at: now)
                 // A list may have shown another certificate of the key before; then that one is kept.

@@ -48,8 +48,11 @@ extension RenewalSteps {
         }
         let approval = request.approval
         let attempt = RenewalAttempt(
-            identifier: .random(), change: change.kind, number: change.number, target: change.request.name,
-            approval: approval, excludedNodes: excludedNodes)
+            identifier: .random(),
+            Renewal.Attempt(
+                change: change.kind, number: change.number, intendedAt: now, outcome: .intended,
+                excludedNodes: excludedNodes),
+            target: change.request.name, approval: approval)
         let details = RenewalStepDetails(
             step: change.kind.step, renewal: AuditText(stored.identifier.hex),
             attempt: RenewalStepDetails.Attempt(identifier: attempt.identifier, number: change.number),
@@ -230,10 +233,9 @@ extension RenewalSteps {
 
     /// Stores the outcome unknown of the attempts whose answer can no longer arrive: the process that had them has ended.
     func endUnanswered(of stored: StoredRenewal) async throws(Refusal) {
-        for (attempt, details) in zip(stored.renewal.attempts, stored.attempts)
-        where attempt.outcome == .intended && !attempt.mayBeAnswered(at: now) {
+        for each in stored.attempts where each.attempt.outcome == .intended && !each.attempt.mayBeAnswered(at: now) {
             try await refusing(
-                ledger: await storeOnce(.unknown("The daemon ended before the answer."), of: details, stored))
+                ledger: await storeOnce(.unknown("The daemon ended before the answer."), of: each, stored))
         }
     }
 
@@ -279,8 +281,8 @@ extension RenewalSteps {
                 RenewalStepDetails(
                     step: .answer, renewal: AuditText(stored.identifier.hex),
                     attempt: RenewalStepDetails.Attempt(
-                        identifier: attempt.identifier, number: attempt.number, outcome: AuditText(outcome.rawValue),
-                        code: code.map { AuditText($0) }),
+                        identifier: attempt.identifier, number: attempt.attempt.number,
+                        outcome: AuditText(outcome.rawValue), code: code.map { AuditText($0) }),
                     appleId: appleId.map { AuditText($0) },
                     certificate: certificate.map { AuditDigest.of($0.der) })))
         var change = AdministrativeChange(at: now, records: [recorder.auditRecord(of: draft, by: nil)])

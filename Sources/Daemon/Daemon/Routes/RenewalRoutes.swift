@@ -124,11 +124,11 @@ extension RenewalPlanStatus {
         certificateId = stored.renewal.certificateId
         previousCertificateId = stored.renewal.previousCertificateId
         nextChange = plan.nextChange
-        attempts = zip(stored.renewal.attempts, stored.attempts).map { attempt, details in
+        attempts = stored.attempts.map { stored in
             Attempt(
-                change: attempt.change.rawValue, number: attempt.number, attempt: details.identifier.hex,
-                intendedAt: attempt.intendedAt, outcome: attempt.outcome.rawValue, code: details.code,
-                approval: details.approval?.hex)
+                change: stored.attempt.change.rawValue, number: stored.attempt.number, attempt: stored.identifier.hex,
+                intendedAt: stored.attempt.intendedAt, outcome: stored.attempt.outcome.rawValue, code: stored.code,
+                approval: stored.approval?.hex)
         }
     }
 }

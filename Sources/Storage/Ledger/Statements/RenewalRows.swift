@@ -32,9 +32,9 @@ package enum RenewalRow {
         _ attempt: RenewalAttempt, of renewal: RenewalIdentifier, at now: Date, _ node: AuditNode
     ) -> [StoredValue] {
         [
-            .bytes(attempt.identifier.bytes), .bytes(renewal.bytes), .text(attempt.change.rawValue),
-            .integer(attempt.number), .text(attempt.target), .bytes(attempt.approval?.bytes),
-            .text(attempt.excludedNodes.sorted().joined(separator: ",")), .time(now),
+            .bytes(attempt.identifier.bytes), .bytes(renewal.bytes), .text(attempt.attempt.change.rawValue),
+            .integer(attempt.attempt.number), .text(attempt.target), .bytes(attempt.approval?.bytes),
+            .text(attempt.attempt.excludedNodes.sorted().joined(separator: ",")), .time(now),
             .text(Renewal.Attempt.Outcome.intended.rawValue), .text(node.name),
         ]
     }
@@ -70,34 +70,30 @@ package enum RenewalRow {
             FROM renewal_attempt WHERE renewal = $1
             ORDER BY CASE change WHEN 'create' THEN 1 WHEN 'activate' THEN 2 ELSE 3 END, number
             """, [.bytes(identifier.bytes)])
-        var (attempts, stored): ([Renewal.Attempt], [RenewalAttempt]) = ([], [])
-        for row in rows {
+        let attempts = try rows.map { row in
             guard let attempt = RenewalAttemptId(bytes: try row.bytes(0)),
                 let change = Renewal.Change(rawValue: try row.text(1)),
                 let outcome = Renewal.Attempt.Outcome(rawValue: try row.text(7))
             else { throw unknownValue }
-            let number = Int(try row.integer(2))
-            let excludedNodes = Set(try row.text(5).split(separator: ",").map(String.init))
-            attempts.append(
+            return RenewalAttempt(
+                identifier: attempt,
                 Renewal.Attempt(
-                    change: change, number: number, intendedAt: try row.date(6), outcome: outcome,
-                    answeredAt: try row.dateIfAny(9), excludedNodes: excludedNodes))
-            stored.append(
-                RenewalAttempt(
-                    identifier: attempt, change: change, number: number, target: try row.textIfAny(3) ?? "",
-                    approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
-                    excludedNodes: excludedNodes))
-            stored[stored.count - 1].code = try row.textIfAny(8)
+                    change: change, number: Int(try row.integer(2)), intendedAt: try row.date(6), outcome: outcome,
+                    answeredAt: try row.dateIfAny(9),
+                    excludedNodes: Set(try row.text(5).split(separator: ",").map(String.init))),
+                target: try row.textIfAny(3) ?? "",
+                approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
+                code: try row.textIfAny(8))
         }
         var renewal = StoredRenewal(
             identifier: identifier,
             renewal: Renewal(
                 merchantIdentifier: try row.text(1), use: use, algorithm: algorithm,
                 newKey: try row.publicKeyHash(4), state: state, certificateId: try row.textIfAny(6),
-                previousCertificateId: try row.textIfAny(7), attempts: attempts),
+                previousCertificateId: try row.textIfAny(7), attempts: attempts.map(\.attempt)),
             requesterUID: try row.number(10), requesterName: try row.text(11), startedAt: try row.date(12))
         (renewal.request, renewal.certificate) = (try row.bytesIfAny(8), try row.bytesIfAny(9))
-        renewal.attempts = stored
+        renewal.attempts = attempts
         renewal.endedAt = try row.dateIfAny(14)
         return renewal
     }

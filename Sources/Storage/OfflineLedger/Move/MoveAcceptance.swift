@@ -95,17 +95,17 @@ extension MoveDestination {
                 "UPDATE renewal SET ended_at = $2 WHERE identifier = $1",
                 shared: [.bytes(stored.identifier.bytes), .time(stored.endedAt)]),
         ]
-        for (attempt, details) in zip(stored.renewal.attempts, stored.attempts) {
+        for attempt in stored.attempts {
             statements.append(
                 PostgreSQLStatement(
                     "INSERT INTO renewal_attempt (\(RenewalRow.attemptColumns)) VALUES (\(RenewalRow.attemptPlaces))",
-                    shared: RenewalRow.values(details, of: stored.identifier, at: attempt.intendedAt, node)))
+                    shared: RenewalRow.values(attempt, of: stored.identifier, at: attempt.attempt.intendedAt, node)))
             statements.append(
                 PostgreSQLStatement(
                     "UPDATE renewal_attempt SET outcome = $2, code = $3, answered_at = $4 WHERE identifier = $1",
                     shared: [
-                        .bytes(details.identifier.bytes), .text(attempt.outcome.rawValue), .text(details.code),
-                        .time(attempt.answeredAt),
+                        .bytes(attempt.identifier.bytes), .text(attempt.attempt.outcome.rawValue), .text(attempt.code),
+                        .time(attempt.attempt.answeredAt),
                     ]))
         }
         return statements

@@ -20,7 +20,7 @@ import Testing
     private func show(
         _ attempts: [(change: Renewal.Change, outcome: Renewal.Attempt.Outcome, at: Double, answered: Double?)]
     ) {
-        var stored = StoredRenewal(
+        let stored = StoredRenewal(
             identifier: .random(),
             renewal: Renewal(
                 merchantIdentifier: "m", use: .processing, algorithm: .ec, newKey: Self.key,
@@ -30,11 +30,6 @@ import Testing
                         outcome: attempt.outcome, answeredAt: attempt.answered.map { Self.start + $0 })
                 }),
             requesterUID: 0, requesterName: "root", startedAt: Self.start)
-        stored.attempts = attempts.map { attempt in
-            RenewalAttempt(
-                identifier: .random(), change: attempt.change, number: 1, target: "C7", approval: nil,
-                excludedNodes: [])
-        }
         RenewalGauges(instruments: instruments).show([stored])
     }
 
