@@ -36,7 +36,10 @@ public struct StoredRenewal: Sendable, Equatable {
     /// Apple's certificate in DER.
     public internal(set) var certificate: [UInt8]?
     public let requesterUID: UInt32
+    /// The name of the access rule that matched the requester.
     public let requesterName: String
+    /// The node on which it was started; nil before it is stored.
+    public internal(set) var node: String?
     public let startedAt: Date
     /// The time at which the renewal was finished or abandoned; nil while it is open.
     public internal(set) var endedAt: Date?

@@ -52,6 +52,15 @@ import Testing
         #expect(result.output.hasSuffix("Next: A sentence.\n"), "\(result)")
     }
 
+    @Test("shows who has begun the renewal, and on which node")
+    func begun() async throws {
+        var plan = Self.plan(step: "prove")
+        (plan.startedBy, plan.starter, plan.startedOn) = ("security", 1001, "host-a")
+        let daemon = try await Self.daemon([plan])
+        let result = try await Command.paytokenctl(["rotate", "plan", "m"], socket: daemon.path)
+        #expect(result.output.contains("\nBegun by security (uid 1001) on host-a.\n"), "\(result)")
+    }
+
     @Test("ends with 1 if one of several renewals needs a repair first, and with 75 if Apple's list was not read")
     func statuses() async throws {
         let stopped = try await Self.daemon([Self.plan(step: "create"), Self.plan(step: "stop")])

@@ -120,6 +120,7 @@ extension RenewalPlanStatus {
         }
         guard let stored = plan.stored else { return }
         renewal = stored.identifier.hex
+        (startedBy, starter, startedOn) = (stored.requesterName, stored.requesterUID, stored.node)
         state = stored.renewal.state.rawValue
         certificateId = stored.renewal.certificateId
         previousCertificateId = stored.renewal.previousCertificateId

@@ -83,6 +83,9 @@ struct RotatePlanCommand: AsyncParsableCommand {
             ("Merchant", plan.merchantIdentifier), ("Use", plan.use), ("Algorithm", plan.algorithm),
             ("New key", plan.publicKeyHash ?? "-"), ("Apple's list", plan.readAt.map(RFC3339.string) ?? "-"),
         ]).text
+        if let rule = plan.startedBy, let uid = plan.starter, let node = plan.startedOn {
+            text += RotationText.line("Begun by \(rule) (uid \(uid)) on \(node).")
+        }
         if !plan.steps.isEmpty {
             text += "\n" + RotationText.steps(plan.steps, text: \.text)
         }

@@ -97,6 +97,12 @@ public struct RenewalPlanStatus: Codable, Sendable, Equatable {
     public var certificateInUse: CertificateInUse?
     /// The renewal's identifier, 16 hex characters; absent, like all of the following, if none was begun.
     public var renewal: String?
+    /// The name of the access rule that matched the person who started it.
+    public var startedBy: String?
+    /// That person's uid.
+    public var starter: UInt32?
+    /// The node on which it was started.
+    public var startedOn: String?
     /// `open`, `finished` or `abandoned`.
     public var state: String?
     /// Apple's id of the new certificate; absent until it is known.

@@ -93,7 +93,7 @@ package enum RenewalRow {
                 previousCertificateId: try row.textIfAny(7), attempts: attempts.map(\.attempt)),
             requesterUID: try row.number(10), requesterName: try row.text(11), startedAt: try row.date(12))
         (renewal.request, renewal.certificate) = (try row.bytesIfAny(8), try row.bytesIfAny(9))
-        renewal.attempts = attempts
+        (renewal.attempts, renewal.node) = (attempts, try row.text(13))
         renewal.endedAt = try row.dateIfAny(14)
         return renewal
     }

@@ -68,9 +68,11 @@ struct RenewalTests {
 
     @Test("returns a renewal with its attempts as they were stored")
     func read() async throws {
-        let (fixture, stored) = try await started()
+        let (fixture, begun) = try await started()
         defer { withExtendedLifetime(fixture) {} }
         let ledger = fixture.ledger
+        var stored = begun
+        stored.node = ledger.node
         #expect(try await only(ledger) == stored)
         #expect(try await ledger.openRenewals() == [stored])
         #expect(try await ledger.renewals(of: "merchant.com.other").isEmpty)
@@ -282,7 +284,7 @@ struct RenewalTests {
         #expect(found.renewal.attempts.map(\.outcome) == [.accepted])
     }
 
-    @Test("gives up no renewal with an attempt whose effect may still appear")
+    @Test("abandons no renewal with an attempt whose effect may still appear")
     func abandonInDoubt() async throws {
         let (fixture, stored) = try await started()
         defer { withExtendedLifetime(fixture) {} }

@@ -22,7 +22,7 @@ struct BackupTests {
         let fixture = try await LedgerFixture(engine: .sqlite)
         let key = LedgerFixture.hash(2)
         try await fixture.ledger.store(LedgerFixture.record(key, state: .preActivation))
-        let stored = StoredRenewal(
+        var stored = StoredRenewal(
             identifier: .random(),
             renewal: Renewal(
                 merchantIdentifier: "merchant.com.example", use: .processing, algorithm: .ec, newKey: key),
@@ -45,6 +45,7 @@ struct BackupTests {
             copy: file, log: nil, named: "copy.sqlite", expected: nil, to: settings.path, now: LedgerFixture.noon
         ).carryOut(changes: true)
         let restored = try await SQLiteLedger.open(settings)
+        stored.node = fixture.ledger.node
         #expect(try await restored.openRenewals() == [stored])
         await restored.close()
     }
