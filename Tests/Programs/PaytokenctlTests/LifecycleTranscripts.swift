@@ -291,15 +291,21 @@ struct LifecycleTranscripts {
         #expect(json.output == answer + "\n")
     }
 
-    @Test("prints how the requester repeats an import after its approval")
-    func approvedImport() async throws {
-        let approval = Self.summary("approved", of: "key_import", decidedBy: "1002")
+    @Test(
+        "prints which command the requester repeats after the approval of an import or of a change at Apple",
+        arguments: [
+            ("key_import", "key import"), ("certificate_create", "rotate renew"),
+            ("certificate_activate", "rotate renew"), ("certificate_revoke", "rotate renew"),
+        ])
+    func waitsForRequester(operation: String, command: String) async throws {
+        let approval = Self.summary("approved", of: operation, decidedBy: "1002")
         let daemon = try await FakeDaemon([
             "POST /v1/approvals/\(Self.approval)": .ok(#"{"approval":\#(approval)}"#)
         ])
         let result = try await Command.paytokenctl(["approval", "approve", Self.approval], socket: daemon.path)
         #expect(result.status == 0)
-        let last = "Next              alice repeats the same key import with --approval \(Self.approval)\n"
+        let last =
+            "Next              alice repeats the same \(command) with --approval \(Self.approval), on the host where they asked\n"
         #expect(result.output.hasSuffix(last), "\(result)")
     }
 

@@ -49,6 +49,17 @@ import Testing
         #expect(words.contains(["prove", "NEXT", "A", "step"]), "\(result)")
         #expect(words.contains(["a", "yes", "yes", "no", "no", "2027-01-15T08:00:00Z"]), "\(result)")
         #expect(words.contains(["b", "no", "no", "no", "yes", "-"]), "\(result)")
+        #expect(
+            result.output.hasSuffix("Next: A sentence.\nSee: paytokenctl key prove AAAA, on each of these nodes\n"),
+            "\(result)")
+    }
+
+    @Test("names no command for a renewal that has begun, since its daemons take the step")
+    func begunNeedsNoCommand() async throws {
+        var plan = Self.plan(step: "prove")
+        plan.renewal = "0a1b2c3d4e5f6071"
+        let daemon = try await Self.daemon([plan])
+        let result = try await Command.paytokenctl(["rotate", "plan", "m"], socket: daemon.path)
         #expect(result.output.hasSuffix("Next: A sentence.\n"), "\(result)")
     }
 

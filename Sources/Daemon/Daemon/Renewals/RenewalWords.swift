@@ -84,7 +84,7 @@ extension RenewalStep {
     func next(isStored: Bool, of use: KeyUse = .processing) -> String {
         if use == .identity, self == .makeTestPayment {
             return "Request a merchant session with the new key on each node"
-                + (isStored ? ", then repeat this with testPaymentMade." : ".")
+                + (isStored ? ", then state that you have (testPaymentMade)." : ".")
         }
         return isStored ? storedNext ?? plannedNext : plannedNext
     }
@@ -109,7 +109,7 @@ extension RenewalStep {
         case .watch(let nodes, let isAlarming):
             "Wait for payments: the new key has opened no payment token on \(nodes.joined(separator: ", "))."
                 + (isAlarming ? " Wallets have used its certificate for half an hour; find out where they fail." : "")
-        case .makeTestPayment: "Make a test payment on each node, then repeat this with testPaymentMade."
+        case .makeTestPayment: "Make a test payment on each node, then state that you have (testPaymentMade)."
         case .finish: "Repeat this: it deactivates the old key."
         case .revoke(let id, _): "Certificate \(id) is revoked, which wallets no longer use. This cannot be undone."
         default: nil
@@ -119,16 +119,16 @@ extension RenewalStep {
     /// The sentence for a renewal whose steps a person takes.
     private var plannedNext: String {
         switch self {
-        case .generateKey: "No new key waits; POST /v1/rotations makes one."
+        case .generateKey: "Make a new key: none waits."
         case .distribute(let hsmTokens):
             "Copy the new key with the HSM vendor's cloning to these HSM tokens of this node: "
                 + "\(hsmTokens.joined(separator: ", "))."
         case .prove(let nodes, let withCertificate):
-            (withCertificate ? "Import Apple's certificate and " : "")
-                + "POST /v1/keys/{key}/proofs on \(nodes.joined(separator: ", ")), before "
-                + (withCertificate ? "it is activated." : "Apple certifies the key.")
+            (withCertificate ? "Import Apple's certificate and prove the new key on " : "Prove the new key on ")
+                + nodes.joined(separator: ", ")
+                + (withCertificate ? " before the certificate is activated." : " before Apple certifies it.")
         case .makeRequest: "Wait until a node with the new key has made its certificate request."
-        case .read: "Read Apple's list: POST /v1/portal/checks."
+        case .read: "Read Apple's list."
         case .awaitAnswer(let change, let number): "Wait for Apple's answer to attempt \(number) to \(change.rawValue)."
         case .find: "Read Apple's list again: it does not show the change yet."
         case .decideCreation(let isRestored):
@@ -145,11 +145,11 @@ extension RenewalStep {
             "Have Apple certify the new key's request, and import the certificate at once: wallets may use it "
                 + "immediately, since there is not exactly one in use with more than a week left."
         case .create: "Have Apple certify the new key's request."
-        case .importCertificate(let id): "Import certificate \(id): POST /v1/rotations/certificate."
+        case .importCertificate(let id): "Import certificate \(id)."
         case .activate(let id, _): "Activate certificate \(id) in Apple's developer portal. This cannot be undone."
         case .watch: "Wait for payments: wallets use the new certificate, and its key has opened no payment token yet."
         case .makeTestPayment: "Make a test payment on each node."
-        case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
+        case .finish: "Deactivate the old key."
         case .revoke(let id, _): "Revoke certificate \(id)."
         case .stop(let obstacle): obstacle.text
         case .done: "Nothing."

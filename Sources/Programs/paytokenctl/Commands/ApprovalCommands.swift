@@ -92,12 +92,7 @@ struct DecisionOptions: ParsableArguments {
         }
         if let node = approval.node { pairs.append(("Node", node)) }
         if approval.status == "approved" {
-            pairs.append(
-                (
-                    "Next",
-                    approval.operation == "key_import"
-                        ? NextStep.requesterRepeatsImport(approval) : NextStep.nodeCarriesOut(approval)
-                ))
+            pairs.append(("Next", NextStep.afterApproval(of: approval)))
         }
         return pairs
     }
@@ -105,11 +100,11 @@ struct DecisionOptions: ParsableArguments {
 
 struct ApprovalApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approve", abstract: "Approves another person's operation, which is then carried out at once.",
+        commandName: "approve", abstract: "Approves another person's operation.",
         discussion: """
-            Only a key import is not carried out at once: it waits for its requester, who has the key's file and \
-            repeats the same command with --approval ID before the approval expires. With several hosts, an operation \
-            on another host's own HSM token, record or clock is carried out by that host, within seconds.
+            Two kinds of operation wait for their requester, who repeats the same command with --approval ID before the \
+            approval expires: a key import, and a change at Apple by rotate renew. All others are carried out at once; \
+            with several hosts, an operation on another host's own HSM token, record or clock by that host, within seconds.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071
             """)

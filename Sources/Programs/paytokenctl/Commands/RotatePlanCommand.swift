@@ -25,7 +25,7 @@ struct RotatePlanCommand: AsyncParsableCommand {
               paytokenctl rotate plan merchant.com.example --exclude-node host-c
               paytokenctl rotate plan merchant.com.example --output json | jq -r '.[].step'
 
-            Exit status: 0 done; 1 if something must be repaired first; 75 Apple's list was not read: try again later. \
+            Exit status: 0 the plan is shown; 1 if something must be repaired first; 75 Apple's list was not read: try again later. \
             This was never tried against Apple's API, only against a simulator of its published specification.
             """)
 
@@ -107,6 +107,21 @@ struct RotatePlanCommand: AsyncParsableCommand {
             }
             text += "\n" + table.text
         }
-        return text + RotationText.line("Next: \(plan.next)")
+        return text + RotationText.line("Next: \(plan.next)") + (command(for: plan).map { "See: \($0)\n" } ?? "")
+    }
+
+    /// The command with which a person takes the next step; nil if daemons, `rotate renew` or the portal do.
+    private static func command(for plan: RenewalPlanStatus) -> String? {
+        guard plan.renewal == nil else { return nil }
+        switch plan.step {
+        case "generate":
+            return "paytokenctl rotate start --help; give the command on a host with merchants' keys"
+        case "prove", "prove_with_certificate":
+            return plan.publicKeyHash.map { "paytokenctl key prove \($0), on each of these nodes" }
+        case "read": return "paytokenctl rotate check \(plan.merchantIdentifier)"
+        case "import": return "paytokenctl rotate import --help"
+        case "finish": return "paytokenctl rotate finish --help"
+        default: return nil
+        }
     }
 }

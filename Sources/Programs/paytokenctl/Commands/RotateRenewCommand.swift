@@ -113,6 +113,11 @@ struct RotateRenewCommand: AsyncParsableCommand {
                 // The statement is about the payments that the step asks for, and not about later ones.
                 request.testPaymentMade = testPaymentMade && state.step == "make_test_payment"
                 if request.testPaymentMade { continue }
+                if testPaymentMade {
+                    Console.error(
+                        "--test-payment-made was not used: the step is \(state.step). Give it again when the step is make_test_payment."
+                    )
+                }
             }
             if state.step != step {
                 progress.clear()

@@ -7,14 +7,19 @@ enum NextStep {
         "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
     }
 
-    /// The step for the person who approved an import.
-    static func requesterRepeatsImport(_ approval: ApprovalSummary) -> String {
-        "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
+    /// The step after the approval of an operation that the approval itself did not carry out.
+    static func afterApproval(of approval: ApprovalSummary) -> String {
+        switch approval.operation {
+        case "key_import": requesterRepeats("key import", approval)
+        case "certificate_create", "certificate_activate", "certificate_revoke":
+            requesterRepeats("rotate renew", approval)
+        default:
+            "the node \(approval.node ?? "that received the request") carries it out within seconds; paytokenctl approval list shows when it is done"
+        }
     }
 
-    /// The step for the person who approved an operation that only another node can perform.
-    static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
-        "the node \(approval.node ?? "that received the request") carries it out within seconds; paytokenctl approval list shows when it is done"
+    private static func requesterRepeats(_ command: String, _ approval: ApprovalSummary) -> String {
+        "\(approval.requestedBy) repeats the same \(command) with --approval \(approval.approval), on the host where they asked"
     }
 
     /// The step for the person who moved a ledger into a database.

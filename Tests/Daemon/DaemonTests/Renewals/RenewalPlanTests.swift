@@ -38,7 +38,7 @@ import TokenForge
     @Test("lists the steps before the next one as done, and the others as open")
     func order() {
         let prove = status(.prove(nodes: ["b"], withCertificate: false))
-        #expect(prove.step == "prove" && prove.next.contains("on b,"))
+        #expect(prove.step == "prove" && prove.next.contains(" on b before "))
         #expect(names(prove, "done") == ["generate", "distribute"] && names(prove, "next") == ["prove"])
         #expect(
             names(prove, "open") == ["create", "import", "prove_with_certificate", "activate", "watch", "finish"])
