@@ -274,7 +274,7 @@ class Hosts:
             "auditKeys": [key_facts(node, key, known) for (node, key), known in self.audit_keys.items()],
             "pins": [facts(node=pin["node"], ofNode=pin["ofNode"], keyIds=[key["keyId"] for key in pin["keys"]],
                            vouchedBy=pin.get("vouchedBy"), time=pin["time"], record=name_of(pin)) for pin in self.pins],
-            "downtimes": [facts(node=stop["node"], since=stop["time"], until=until, record=name_of(stop),
+            "downtimes": [facts(kind="stop", node=stop["node"], since=stop["time"], until=until, record=name_of(stop),
                                 length=until and length(stop["time"], until)) for stop, until in downtimes],
             "moments": [moment_facts(what, *moment) for what, moments in self.moments.items() for moment in moments],
             "credentials": [each for name in names for each in self.credentials(name)],
@@ -331,14 +331,15 @@ def access_rules(values):
 def rule_facts(place, rule, people):
     peers = [words + rule[name] + (f" ({number} {rule[number]})" if number in rule else "")
              for words, name, number in (("user ", "user", "uid"), ("members of ", "group", "gid")) if name in rule]
-    merchants = [rule[name] for name in ["merchants"] if name in rule]
-    for number in itertools.count(2):
-        if f"merchants.{number}" not in rule: break
-        merchants.append(rule[f"merchants.{number}"])
+    def values(name):
+        further = itertools.takewhile(rule.__contains__, (f"{name}.{number}" for number in itertools.count(2)))
+        return ", ".join(rule[each] for each in [name, *further] if each in rule)
+    of_google = values("google_pay.merchants")
+    merchants = [values("merchants"), of_google and f"Google Pay: {of_google} ({values('google_pay.auth_methods')})"]
     roles = [role.strip() for role in rule.get("roles", "").split(",") if role]
     alone = [words for role, word in ALONE.items() if role in roles
              for words in ([word, ALONE_FOR_TWO] if role == "admin" and people < 2 else [word])]
-    return facts(place=place, name=rule.get("name"), peers=", ".join(peers) or "everybody", merchants=", ".join(merchants),
+    return facts(place=place, name=rule.get("name"), peers=", ".join(peers) or "everybody", merchants="; ".join(filter(None, merchants)),
                  roles=", ".join(roles), alone="; ".join(alone) or "nothing")
 
 class People:
@@ -384,6 +385,7 @@ class People:
             what = act_of(record)
             if what and re.fullmatch("[0-9a-f]{64}", what): what = key_of(what)[:8] + "…"
             return facts(time=record["time"], by=who_of(record), event=record["event"], what=what, outcome=record["outcome"],
+                         sha256=record.get("certificateSha256", record.get("fileSha256")), bytes=record.get("bytes"),
                          key=record.get("publicKeyHash"), merchant=record.get("merchant"), reason=record.get("reason"),
                          approval=approved(record, record["time"]), record=name_of(record))
         which = {"acts": "administrative acts of {}, ok", "asked": "approval_request by {}", "decided": "approval_decision by {}",

@@ -24,6 +24,7 @@ class Findings:
     def __init__(self, keys, since, until, set_backs, warned, replayed, successors):
         self.successors, self.succeeded = successors, {key: Records() for key in successors}
         self.warned, self.opened, self.heads, self.last_heads, self.lacks_head, self.exports = warned, {}, [], {}, {}, []
+        self.opened_before: dict = {key: [] for key in warned}
         self.replayed, self.openings, self.outages, self.signs = replayed, {}, {}, {}
         self.window, self.was_set_back = {}, {}
         self.set_backs, self.ahead = {node: collections.deque(times) for node, times in set_backs.items()}, {}
@@ -143,7 +144,9 @@ class Findings:
                 used.add(record)
                 if key: keys[key] += 1
                 self.firsts[caller, key] = min(self.firsts.get((caller, key), time), time)
-            if event == "decrypt" and key in self.warned and time >= self.warned[key]["time"]:
+            if event == "decrypt" and key in self.warned and time < (warned := self.warned[key]["time"]):
+                if moment(warned) - moment(time) <= self.DAY: self.opened_before[key].append(time)
+            elif event == "decrypt" and key in self.warned:
                 opened, latest = self.opened.setdefault(key, (collections.Counter(), time))
                 opened[caller or "–"] += 1
                 self.opened[key] = opened, max(latest, time)
@@ -276,6 +279,14 @@ class Findings:
             for hours in days.values():
                 records = Records().merge(hour for _, hour in hours)
                 self.add("many_refusals", records.since, records, node=records.only_node, caller=caller, since=records.since, until=records.until, count=sum(count for count, _ in hours))
+        known, own = {caller for caller, refused in self.callers.items() if refused["known"]}, collections.defaultdict(dict)
+        for code, reason in sorted(self.reasons.items()):
+            of = [caller for caller in reason["callers"] if caller in known]
+            if len(of) == 1 < len(known): own[of[0]][code] = reason["callers"][of[0]]
+        for caller, codes in own.items():
+            if (count := sum(codes.values())) >= self.REFUSALS:
+                self.add("own_refusals", self.callers[caller]["records"].since, caller=caller, count=count,
+                         codes=[{"code": code, "count": number} for code, number in codes.items()])
         for node in list(self.outages): self.end_outage(node, None)
         for caller, hours in self.hours.items(): self.habits(caller, hours)
         begun = {}
@@ -295,12 +306,13 @@ class Findings:
                 node = warning["records"].only_node
                 self.add("key_attributes", warning["time"], warning["records"], node=node, key=key, token=warning["token"],
                          nodes=None if node else sorted(warning["records"].parts), until=latest, count=opened.total(), callers=most(opened)[0] or None,
-                         warnings=warning["warnings"])
+                         warnings=warning["warnings"], usesBefore=self.opened_before[key])
         for key, steps in self.keys.items(): self.end_key(key, steps, states[key])
         for record in self.refused:
             key = record.get("publicKeyHash")
             if not any(name == "certificate_import" and time > record["time"] for time, name, *_ in self.keys.get(key, ())):
-                self.add("certificate_refused", record["time"], [record], node=record["node"], key=key, caller=caller_of(record))
+                self.add("certificate_refused", record["time"], [record], node=record["node"], key=key, caller=caller_of(record),
+                         what=record.get("certificateSha256"))
         for node, values in self.values.items():
             for name, (value, record) in values.items():
                 if name.startswith("tokens.") and name.endswith(".module") and "softhsm" in value.lower():
@@ -366,37 +378,50 @@ def named(keys, counted):
     merchants = {key["key"]: key.get("merchant") for key in counted["keys"]}
     return [facts(key=each["key"], merchant=merchants.get(each["key"]), count=each["count"]) for each in keys]
 
+def end_of(finding):
+    """Returns the last moment of a finding. A clock was set back by more, if a seal was made between both."""
+    return finding["sealed"] if finding["kind"] == "clock_set_back" and "sealed" in finding else finding.get("until")
+
+def is_forward(finding):
+    """Returns false if a clock was set back by more than the time in which it may have been set forward. Then it was wrong before."""
+    return "before" in finding and "ahead" in finding and (
+        moment(finding["ahead"]) - moment(finding["before"]) >= moment(finding["since"]) - moment(end_of(finding)))
+
+def downtime(finding):
+    """Returns the longest time in which a node may not have served, and the time in which it surely did not; None for other findings."""
+    kind, served, signed = finding["kind"], finding.get("servedFrom", finding["time"]), finding.get("signed", {})
+    since, until, is_most, sure = finding.get("since"), finding.get("until"), True, (None, None)
+    if kind == "records_lost": since, until, sure = signed.get("last", since), served, (until, served)
+    elif kind == "ended_without_stop": since = finding.get("sealed", since)
+    elif kind == "records_dropped": since = finding.get("since", finding.get("previous", {}).get("time"))
+    elif kind == "hsm_unavailable":
+        sure, after = (since, until), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)
+        is_most = bool("before" in finding and after)
+        if is_most: since, until = finding["before"], after
+    elif kind == "clock_set_back" and finding.get("refused"):
+        ahead, back = finding.get("refusedAhead"), finding.get("refusedBack")
+        sure = ahead or back
+        # Without an HSM token's log, nothing shows how long after the last request that a clock refused while ahead the first one after was.
+        if ahead and back:
+            least = moment(back[0]) - (moment(ahead[1]) - moment(ahead[0]))
+            sure = signed.get("since") or least.isoformat(timespec="milliseconds") + "Z", back[1]
+        since, until = finding["before"] if is_forward(finding) else None, finding["nextUse"]
+    else: return None
+    return facts(kind=kind, node=finding["node"], time=finding["time"], started=finding.get("until") if kind == "records_lost" else None,
+                 since=since, until=until, length=length(since, until, is_most=True) if is_most and since else None,
+                 least=length(*sure) if all(sure) else "0 s", count=finding.get("count"), refused=finding.get("refused"),
+                 forward=is_forward(finding) or None, sealed=finding.get("sealed") if kind == "records_dropped" else None,
+                 signed=bool(signed) or None, record=finding["records"].named[0])
+
 def described(finding, counted):
     """Returns a finding as the report has it."""
     kind, members = finding["kind"], {name: value for name, value in finding.items() if name != "records"}
-    end = finding["sealed"] if kind == "clock_set_back" and "sealed" in finding else finding.get("until")
+    for name in ("servedFrom", "refusedAhead", "refusedBack", "usesBefore"): members.pop(name, None)
+    end = end_of(finding)
     if "since" in finding and end and (between := length(finding["since"], end)) != "0 s": members["length"] = between
-    # If a clock was set back by more than the time between these, it was wrong before, and no record shows since when.
-    if "before" in finding and "ahead" in finding and (
-            moment(finding["ahead"]) - moment(finding["before"]) >= moment(finding["since"]) - moment(end)):
-        members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
+    if is_forward(finding): members["forward"] = length(finding["before"], finding["ahead"], is_most=True)
     if finding.get("count") == 1: members["one"] = True
     if kind in ("records_lost", "records_dropped") and finding["count"] > 0: members["loss"] = True
-    served = members.pop("servedFrom", finding["time"])
-    since, until = {
-        "records_lost": (finding.get("signed", {}).get("last", finding.get("since")), served),
-        "ended_without_stop": (finding.get("sealed", finding.get("since")), finding.get("until")),
-        "records_dropped": (finding.get("since", finding.get("previous", {}).get("time")), finding.get("until")),
-        "clock_set_back": (finding.get("before") if "forward" in members else None, finding.get("nextUse")),
-        "hsm_unavailable": (finding.get("before"), min((finding[name] for name in ("nextUse", "nextSeal") if name in finding), default=None)),
-    }.get(kind, (None, None))
-    # The time in which the node surely did not serve. Without an HSM token's log, nothing shows how long after the last request that a clock
-    # refused while ahead the first one after was refused.
-    ahead, back, first = members.pop("refusedAhead", None), members.pop("refusedBack", None), finding.get("signed", {}).get("since")
-    refused = ahead or back
-    if ahead and back:
-        length_ahead = moment(ahead[1]) - moment(ahead[0])
-        refused = first or (moment(back[0]) - length_ahead).isoformat(timespec="milliseconds") + "Z", back[1]
-    sure = {"records_lost": (finding.get("until"), served), "hsm_unavailable": (finding.get("since"), finding.get("until")),
-            "clock_set_back": refused}.get(kind)
-    if until and (finding["refused"] if kind == "clock_set_back" else since):
-        members["down"] = facts(since=since, until=until, length=since and length(since, until, is_most=True),
-                                least=length(*sure) if sure and all(sure) else "0 s")
     if "keys" in finding:
         members["keys"] = named(finding["keys"], counted)
     if kind == "key_not_destroyed": members["state"] = next(key["state"] for key in counted["keys"] if key["key"] == finding["key"])
@@ -410,4 +435,9 @@ def described(finding, counted):
         if kind == of:
             members.update(facts(**{name: next((found[member] for found in counted["findings"] if (found["kind"], found.get("key")) == (
                 other, finding["key"])), None)}))
+    if kind == "key_attributes":
+        (before, time), first = (finding["usesBefore"], finding["time"]), members.get("unrecorded", "9")
+        members["dayBefore"] = len(before)
+        if first < time and moment(time) - moment(first) <= Findings.DAY:
+            members["sinceUnrecorded"] = finding["count"] + sum(opened >= first for opened in before)
     return {**members, **({"records": finding["records"].figure(f"finding {kind}")} if "records" in finding else {})}

@@ -111,7 +111,7 @@ def uses_of(record):
 
 class TokenUses:
     """An HSM token's log or counter of its keys' uses, and the records that explain them, as ReportFigures defines it."""
-    EARLIEST, LATEST, MARGIN, CHAIN, UNCOVERED = 30_000, 20_000, 10_000, 1_000, 3_600_000
+    EARLIEST, LATEST, MARGIN, CHAIN, UNCOVERED, SEAL_AGE = 30_000, 20_000, 10_000, 1_000, 3_600_000, 60_000
     # The operations that a private key can do, by its algorithm.
     OPERATIONS = {"EC": ("derive", "sign"), "RSA": ("decrypt", "unwrap", "sign"), None: ("derive", "decrypt", "unwrap", "sign")}
 
@@ -153,6 +153,9 @@ class TokenUses:
         self.add(key, 1, 1, seal["node"], None, seal["time"], is_in, misdated)
 
     def take(self, record, is_in, misdated):
+        # Of the keys that were tried with a Google Pay message, the record's own opened it, in the HSM token that it names.
+        for key in record.get("triedKeys", ()) if "hsm" not in record else ():
+            if key != record.get("publicKeyHash"): self.add(key, 0, 1, record["node"], None, record["time"], is_in, misdated)
         least, most = uses_of(record)
         if most and "publicKeyHash" in record:
             self.add(record["publicKeyHash"], least, most, record["node"], record.get("token"), record["time"], is_in, misdated)
@@ -273,7 +276,8 @@ class TokenUses:
         return min(self.capacity(loss, are_seals), sum(self.is_within(loss, time) for time in self.remaining(are_seals)))
 
     def capacity(self, loss, are_seals):
-        if loss["kind"] != "clock_set_back": return loss["count"]
+        # A lost seal without a use before it has sealed a record that shows none.
+        if loss["kind"] != "clock_set_back": return max(0, loss["count"] - (0 if are_seals else lost_seals(loss, [self])[1]))
         uses, seals = self.misdated[loss["node"], loss["first"]]
         return len(seals) if are_seals else uses
 
@@ -302,7 +306,7 @@ class TokenUses:
             count = sum(number for key, (_, number, _) in self.keys.items() if (key in self.sealers) == are_seals)
             times = self.remaining(are_seals)
             return count, min(len(times) - len(self.outside(times)), sum(self.explainable(loss, are_seals) for loss in self.losses))
-        (seals, lost_seals), (others, lost_others) = explained(True), explained(False)
+        (seals, explained_seals), (others, explained_others) = explained(True), explained(False)
         def day_of(day, key, times):
             counted = sum(text_of(time)[:10] == day for time in self.uses[key])
             return facts(day=day, key=key, merchant=merchants.get(key), counted=counted, unexplained=len(times),
@@ -320,10 +324,12 @@ class TokenUses:
                         perhaps=self.counts[key] - number - self.least[key] + missing or None,
                         operations=operations_of(self.operations.get(key, {})) if self.is_log else None)
                   for key, (_, number, missing) in ordered],
-            unexplained=seals + others, explainable=lost_seals + lost_others, certain=seals + others - lost_seals - lost_others,
-            seals=seals or None, explainableSeals=lost_seals or None,
+            unexplained=seals + others, explainable=explained_seals + explained_others,
+            certain=seals + others - explained_seals - explained_others,
+            seals=seals or None, explainableSeals=explained_seals or None,
             losses=[facts(node=loss["node"], first=loss["first"], last=loss["last"], explainable=of_seals + of_others,
                           seals=of_seals or None, clock=loss["kind"] == "clock_set_back" or None,
+                          withoutUse=loss["kind"] == "records_lost" and lost_seals(loss, [self])[1] or None,
                           room=self.capacity(loss, False) - of_others or None) for loss, of_seals, of_others in lost],
             days=[day_of(day, key, times) for (day, key), times in sorted(self.days.items())])
 
@@ -355,6 +361,22 @@ class TokenUses:
                                    key=key, count=sum(count for count, *_ in others.values()), operations=operations_of(others))
         if self.since > milliseconds(since) or self.until + self.UNCOVERED < last or self.outside_records:
             yield found("short_log", self.since, self.until, count=self.outside_records)
+
+def lost_seals(loss, logs):
+    """Returns the seals of a node during a loss, or between two seals, by logs, and if each came about a minute after the first use in no
+    record since the seal before; then the number before which no use can have been recorded since then, and the uses after the last."""
+    since, until = loss.get("lastSeal", loss.get("since")), loss.get("until")
+    if since is None or until is None: return [], 0, 0
+    seals = sorted(time for log in logs for time in log.seals(loss, milliseconds(since), milliseconds(until)))
+    uses = sorted(time for log in logs if seals and log.header.get("node", loss["node"]) == loss["node"]
+                  for time in log.remaining(False) if log.is_within(loss, time))
+    found, before, sealed, without_use = [], 0, 0, 0
+    for time in seals:
+        end = bisect.bisect_left(uses, time)
+        found.append((time, before < end and abs(time - uses[before] - TokenUses.SEAL_AGE) <= TokenUses.MARGIN))
+        without_use += sealed == end
+        before, sealed = end, bisect.bisect_left(uses, time - TokenUses.EARLIEST)
+    return found, without_use, len(uses) - before
 
 def operations_of(operations): return [{"operation": name, "count": operations[name][0]} for name in sorted(operations)]
 

@@ -124,7 +124,7 @@ import Testing
             #expect(result.status == 1 && result.output.contains(change.says), "\(change.name): \(result)")
         }
         for (name, text) in [
-            ("none", "<html></html>"), ("format", page.replacing("{\"format\":5,", with: "{\"format\":1,")),
+            ("none", "<html></html>"), ("format", page.replacing("{\"format\":6,", with: "{\"format\":1,")),
         ] {
             let result = try await check(text, "\(name).html")
             #expect(result.status == 66 && result.error.contains("report"), "\(name): \(result)")

@@ -325,7 +325,7 @@ struct CountingTests {
         let zeros = String(repeating: "0", count: 64)
         let text = String(decoding: try book.report(to: 48).compact, as: UTF8.self)
         for part in [
-            #"{"format":5,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z","#, #""findings":[],"#,
+            #"{"format":6,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z","#, #""findings":[],"#,
             #""uses":[{"key":"\#(key)","caller":"checkout","merchant":"merchant.com.example","#
                 + #""first":"2026-01-02T01:00:00.000Z","last":"2026-01-02T01:30:00.000Z","#
                 + #""released":{"count":2,"number":1},"repeated":{"count":0},"signed":{"count":0},"#

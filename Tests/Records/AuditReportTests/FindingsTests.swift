@@ -46,6 +46,25 @@ struct FindingsTests {
         #expect(try await Self.findings(book, .manyRefusals).map(\.node?.name) == ["node-1", nil])
     }
 
+    @Test("finds a known caller with many refusals for reasons that no other known caller has")
+    func ownRefusals() async throws {
+        var book = RecordBook()
+        try book.add(.request, .refused(.forbidden), at: 0, by: "x", uid: 4000, isKnown: false)
+        for number in 0..<99 { try book.add(.request, .refused(.forbidden), at: Double(number), by: "gateway") }
+        // Without another known caller that was refused, nothing is compared.
+        var alone = book
+        try alone.add(.request, .refused(.forbidden), at: 200, by: "gateway")
+        #expect(try await Self.findings(alone, .ownRefusals).isEmpty)
+        for caller in ["checkout", "gateway"] { try book.add(.request, .refused(.overloaded), at: 200, by: caller) }
+        #expect(try await Self.findings(book, .ownRefusals).isEmpty)
+        try book.add(.request, .refused(.forbidden), at: 201, by: "gateway")
+        let found = try await Self.findings(book, .ownRefusals)
+        #expect(found.map(\.caller) == ["gateway"] && found[0].codes == ["forbidden": 100])
+        #expect(found[0].time == RecordBook.time(0) && found[0].count == 100)
+        try book.add(.request, .refused(.forbidden), at: 202, by: "checkout")
+        #expect(try await Self.findings(book, .ownRefusals).isEmpty)
+    }
+
     @Test("shows planned stops with the time to the next start, and no finding")
     func plannedStops() async throws {
         var book = RecordBook()
@@ -57,6 +76,22 @@ struct FindingsTests {
         #expect(downtimes.map(\.since) == [RecordBook.time(2), RecordBook.time(4)])
         #expect(downtimes.map(\.until) == [RecordBook.time(2.5), nil])
         #expect(try book.page().contains("<td>30 min</td><td><span class=\"place\">node-1 2</span>"))
+    }
+
+    @Test("lists downtimes of all kinds in order of time")
+    func downtimesInOrder() async throws {
+        var book = RecordBook()
+        try book.add(Self.start, at: 0)
+        for hours in [1.0, 1.1, 1.2] {
+            try book.add(.decrypt(reference: nil), .refused(.hsmUnavailable), at: hours, by: "checkout")
+        }
+        for (event, hours) in [(AuditEvent.stop, 3.0), (Self.start, 4), (Self.start, 6)] {
+            try book.add(event, at: hours)
+        }
+        try await book.expectRecounted()
+        let downtimes = try #require(try book.report(to: 24).objectValue?["downtimes"]?.arrayValue)
+        let kinds = downtimes.map { $0.objectValue?["kind"]?.stringValue }
+        #expect(kinds == ["hsm_unavailable", "stop", "ended_without_stop"])
     }
 
     @Test("states the cut-off of a key that opened payment tokens after its deactivation, or that none is recorded")
@@ -115,18 +150,6 @@ struct FindingsTests {
         #expect(successor?["since"]?.stringValue == RecordBook.time(4).text)
         let requests = successor?["opened"]?.objectValue?["requests"]?.objectValue
         #expect(requests?["count"]?.numberValue?.int == 2)
-    }
-
-    @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")
-    func headMemoryLost() async throws {
-        var book = RecordBook()
-        for hours in [1.0, 2, 800] {
-            let loss = HeadMemoryLoss(cause: .refused, message: AuditText("C_CreateObject: refused"))
-            try book.add(.headMemoryLost(loss), at: hours, hsmToken: "primary")
-        }
-        let found = try await Self.findings(book)
-        #expect(found.map(\.kind) == [.headMemoryLost] && found[0].count == 2 && found[0].hsmToken == "primary")
-        #expect(found[0].since == RecordBook.time(1) && found[0].until == RecordBook.time(2))
     }
 
     @Test("finds an audit key for which its lost predecessor does not vouch, and no other change of the key")
@@ -269,6 +292,10 @@ struct FindingsTests {
         try book.add(certificate, .refused(.certificateUnsuitable), at: 2, by: "carol", key: RecordBook.key)
         let found = try await Self.findings(book)
         #expect(found.map(\.kind) == [.certificateRefused] && found[0].caller == "carol")
+        #expect(try book.page().contains("A certificate (SHA-256 <code>\(AuditDigest.zero.hex)</code>) was refused"))
+        try book.add(.ledgerBackup(bytes: 4096, file: .zero), at: 2.5, by: "carol")
+        #expect(
+            try book.page().contains("ledger_backup, 4,096 bytes, SHA-256 <code>\(AuditDigest.zero.hex)</code></td>"))
         try book.add(certificate, on: "node-2", at: 3, by: "carol", key: RecordBook.key)
         #expect(try await Self.findings(book).isEmpty)
     }

@@ -135,6 +135,14 @@ struct HSMTokenFactsTests {
         let warnings = Self.objects(.object(findings[0]), "warnings").map { $0["kind"]?.stringValue }
         #expect(warnings == ["copies", "extractable"])
         #expect(report["attributes"]?.objectValue?["warned"] == nil)
+        #expect(findings[0]["dayBefore"]?.numberValue?.int == 1 && findings[0]["sinceUnrecorded"] == nil)
+        // Its uses in no record begin before the first of these warnings.
+        book.tokenUses = [ReconciliationTests.log([3.5])]
+        try await book.expectRecounted()
+        #expect(
+            try book.page().contains(
+                "in the day before, 1 more. The key&#39;s uses in no record begin at 2026-01-01 03:30:00: payment tokens "
+                    + "opened from then on may be known to others too, 3 by these records."))
     }
 
     @Test("finds a log of another HSM token than the record's, by its serial number", arguments: ["1a2b", "ffff", nil])

@@ -65,7 +65,7 @@ struct PageTests {
         let start = try #require(page.range(of: #"id="report">"#)).upperBound
         let end = try #require(page[start...].range(of: "</script>")).lowerBound
         let report = try JSONValue(parsing: String(page[start..<end])).objectValue
-        #expect(report?["format"]?.numberValue?.int == 5)
+        #expect(report?["format"]?.numberValue?.int == 6)
         let released = report?["uses"]?.arrayValue?.first?.objectValue?["released"]?.objectValue
         #expect(released?["count"]?.numberValue?.int == 10)
     }
@@ -246,6 +246,9 @@ struct PageTests {
             "access.2.merchants": "*", "access.1.name": "checkout", "access.1.user": "shop", "access.1.uid": "1001",
             "access.1.roles": "decrypt", "access.1.merchants": "merchant.a, merchant.b",
             "access.1.merchants.2": "merchant.c", "access.x.roles": "admin", "listener.mode": "0660",
+            "access.2.wallets": "apple-pay, google-pay", "access.2.google_pay.merchants": "BCR2A",
+            "access.2.google_pay.merchants.2": "BCR2B", "access.2.google_pay.auth_methods": "PAN_ONLY",
+            "access.3.google_pay.merchants": "BCR2C", "access.3.google_pay.auth_methods": "CRYPTOGRAM_3DS",
         ])
         #expect(access.people == 2)
         #expect(
@@ -254,7 +257,11 @@ struct PageTests {
                     place: 1, name: "checkout", peers: "user shop (uid 1001)", roles: ["decrypt"],
                     merchants: "merchant.a, merchant.b, merchant.c"),
                 .init(
-                    place: 2, name: nil, peers: "members of staff (gid 50)", roles: ["admin", "audit"], merchants: "*"),
+                    place: 2, name: nil, peers: "members of staff (gid 50)", roles: ["admin", "audit"],
+                    merchants: "*; Google Pay: BCR2A, BCR2B (PAN_ONLY)"),
+                .init(
+                    place: 3, name: nil, peers: "everybody", roles: [],
+                    merchants: "Google Pay: BCR2C (CRYPTOGRAM_3DS)"),
             ])
         #expect(!access.rules[1].alone(people: 2).contains("destroy"))
         #expect(access.rules[1].alone(people: 1).contains("destroy"))

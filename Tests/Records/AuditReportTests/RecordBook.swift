@@ -46,7 +46,8 @@ struct RecordBook {
     mutating func add(
         _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
         by caller: String? = nil, uid: UInt32 = 1001, isKnown: Bool = true, key: AuditDigest? = nil,
-        merchant: String? = "merchant.com.example", hsmToken: String? = nil, transaction: AuditDigest? = nil
+        merchant: String? = "merchant.com.example", hsmToken: String? = nil, transaction: AuditDigest? = nil,
+        hsmWasNotReached: Bool = false
     ) throws -> Int {
         let node = try #require(AuditNode(node))
         if heads[node] == nil {
@@ -57,7 +58,7 @@ struct RecordBook {
             time: Self.time(hours), event: event, outcome: outcome,
             caller: caller.map { AuditCaller(name: isKnown ? AuditText($0) : nil, uid: uid, gid: 100) },
             merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key, transactionId: transaction,
-            hsmToken: hsmToken.map { AuditText($0) })
+            hsmToken: hsmToken.map { AuditText($0) }, hsmWasNotReached: hsmWasNotReached)
         var head = try #require(heads[node])
         let line = head.append(record)
         heads[node] = head

@@ -125,7 +125,7 @@ extension FindingsTests {
         #expect(
             try book.page().contains(
                 "137 requests refused whose records are missing. Payments whose records were written in this time were "
-                    + "answered</td><td><span class=\"t\">2026-01-01 05:00:00</span></td><td><span class=\"t\">2026-01-01 "
+                    + "answered\n</td><td><span class=\"t\">2026-01-01 05:00:00</span></td><td><span class=\"t\">2026-01-01 "
                     + "06:00:00</span></td><td>at least 0 s, at most 1 h</td>"))
     }
 
@@ -185,7 +185,7 @@ extension FindingsTests {
         #expect(
             page.contains(
                 "3 requests refused with signing_time_outside_window, none served. At least from the first to the last of them, without the "
-                    + "time at which it was set back</td><td><span class=\"t\">2026-01-01 "
+                    + "time at which it was set back\n</td><td><span class=\"t\">2026-01-01 "
                     + "01:00:00</span></td><td><span class=\"t\">2026-01-01 04:00:00</span></td><td>at least 1 h, at most 3 h</td>"
             ))
         // The record at which the clock was set back is one of the refused ones, and is listed once.
@@ -375,5 +375,17 @@ extension FindingsTests {
         #expect(page.contains("<td>node-1</td><td>2 to 5</td><td>jsonl</td><td><span class=\"place\">node-1 8<"))
         #expect(page.contains("<td>all</td><td>all, or those that meet conditions</td><td>csv</td>"))
         #expect(try book.counted().acts.exports.map(\.callerText) == ["dora", "bob"])
+    }
+
+    @Test("finds that an HSM token did not store the record's end, and after how many starts in the period")
+    func headMemoryLost() async throws {
+        var book = RecordBook()
+        for hours in [1.0, 2, 800] {
+            let loss = HeadMemoryLoss(cause: .refused, message: AuditText("C_CreateObject: refused"))
+            try book.add(.headMemoryLost(loss), at: hours, hsmToken: "primary")
+        }
+        let found = try await Self.findings(book)
+        #expect(found.map(\.kind) == [.headMemoryLost] && found[0].count == 2 && found[0].hsmToken == "primary")
+        #expect(found[0].since == RecordBook.time(1) && found[0].until == RecordBook.time(2))
     }
 }

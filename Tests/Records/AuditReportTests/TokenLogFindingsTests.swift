@@ -78,11 +78,67 @@ struct TokenLogFindingsTests {
         // As many uses as were lost are no finding, and are not listed.
         book.tokenUses = [ReconciliationTests.log([5, 6, 7])]
         #expect(try await FindingsTests.findings(book, .usesBeyondLoss).isEmpty)
-        #expect(try !book.page().contains("They would explain"))
+        #expect(try book.page().contains("are lost. They would explain no more."))
         // One use fewer leaves room for another person's.
         book.tokenUses = [ReconciliationTests.log([5, 6])]
         try await book.expectRecounted()
         #expect(try book.page().contains("are lost. They would explain 1 more: "))
+    }
+
+    @Test(
+        "names lost seals that came a minute after no use, and bounds the copy and the records after the last by the seals"
+    )
+    func lostSeals() async throws {
+        var book = RecordBook()
+        let minute = 1.0 / 60
+        try book.add(FindingsTests.start, at: 0)
+        try book.seal(at: 0.1)
+        try book.add(decrypt, at: 0.2, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        try book.add(FindingsTests.start, at: 100)
+        try book.add(FindingsTests.restore(3, 7), at: 101, by: "bob")
+        // Two ordinary seals, one 45 s after a use, and two without a use, of records that show none.
+        let seals = ReconciliationTests.log([0.1, 20 + minute, 40 + minute, 50, 60 + 0.75 * minute, 80], of: .zero)
+        book.tokenUses = [ReconciliationTests.log([0.2, 20, 40, 60]) + seals.dropFirst()]
+        #expect(try await FindingsTests.findings(book, .usesBeyondLoss, .unrecordedUses).isEmpty)
+        for text in [
+            "made 5 seals, of which this export has none. 2 came about a minute after a use in no record, as ordinary seals do. "
+                + "The others are heads that were given, or seals of records that show no use: 2026-01-03 02:00:00, "
+                + "2026-01-03 12:00:45, 2026-01-04 08:00:00. The log",
+            "node-1, which are lost; 2 of them show no use, as the log has none since the seal before theirs. They would "
+                + "explain no more.",
+            "The copy was made after 2026-01-01 00:12:00, the time of its last record, and before 2026-01-01 20:01:00, ",
+            "and uses in no record after it are none: these records released no payment.",
+        ] { #expect(try book.page().contains(text), "\(text)") }
+        // A further use is one too many, whenever it was, and this one after the last seal.
+        book.tokenUses = [ReconciliationTests.log([0.2, 20, 40, 60, 90]) + seals.dropFirst()]
+        #expect(try await FindingsTests.findings(book, .usesBeyondLoss).map(\.count) == [1])
+        #expect(
+            try book.page().contains("the last seal was at 2026-01-04 08:00:00, and uses in no record after it are 1."))
+        // One use fewer leaves no room for another: its seal then sealed a record that shows none.
+        book.tokenUses = [ReconciliationTests.log([0.2, 20, 60]) + seals.dropFirst()]
+        try await book.expectRecounted()
+        #expect(try book.page().contains("since the seal before theirs. They would explain no more."))
+    }
+
+    @Test(
+        "takes a Google Pay message for a possible use of each key that was tried, and the last for a use if it opened it"
+    )
+    func triedKeys() async throws {
+        var (book, message) = (RecordBook(), GooglePayDecryption())
+        message.triedKeys = [RecordBook.other, RecordBook.key]
+        try book.add(.decryptGooglePay(message), at: 5, by: "checkout", key: RecordBook.key, hsmToken: "primary")
+        try book.add(.decryptGooglePay(message), .refused(.decryptionFailed), at: 6, by: "checkout")
+        try book.add(
+            .decryptGooglePay(message), .refused(.hsmUnavailable), at: 7, by: "checkout", hsmWasNotReached: true)
+        func log(_ hours: [Double], _ others: [Double]) -> [String] {
+            ReconciliationTests.log(hours) + ReconciliationTests.log(others, of: RecordBook.other).dropFirst()
+        }
+        book.tokenUses = [log([5, 6], [5, 6])]
+        #expect(try await FindingsTests.findings(book, .unrecordedUses, .uncountedUses).isEmpty)
+        book.tokenUses = [log([6], [])]
+        #expect(try await FindingsTests.findings(book, .uncountedUses).map(\.key) == [RecordBook.key])
+        book.tokenUses = [log([5, 7], [7])]
+        #expect(try await FindingsTests.findings(book, .unrecordedUses).map(\.count) == [1, 1])
     }
 
     @Test("finds operations that a key's type does not do, or that the log's format does not name")

@@ -242,14 +242,15 @@ struct ReconciliationTests {
         #expect(try row().contains(times("2026-01-05 03:00:00", "2 h 30 min")))
         #expect(
             try book.page().contains(
-                "in that time node node-1 made 2 seals, of which this export has none. The others: 2026-01-03 02:00:00, "
-                    + "2026-01-05 03:00:00."))
+                "in that time node node-1 made 2 seals, of which this export has none. The others are heads that were given, "
+                    + "or seals of records that show no use: 2026-01-03 02:00:00, 2026-01-05 03:00:00."))
         // Another node answers a request for a head eight seconds before the second of these seals.
         try book.add(.auditHead(), on: "node-2", at: 99 - 8.0 / 3600, by: "dora")
         try await book.expectRecounted()
         #expect(
             try book.page().contains(
-                "2026-01-05 03:00:00, when dora asked (node-2 1). The others: 2026-01-03 02:00:00."))
+                "2026-01-05 03:00:00, when dora asked (node-2 1). The others are heads that were given, or seals of records "
+                    + "that show no use: 2026-01-03 02:00:00."))
     }
 
     @Test("names the hours of a day with uses that no record explains, and the records nearest to these uses")

@@ -56,8 +56,15 @@ struct AccessRules: Hashable {
             return Rule(
                 place: place, name: members["name"], peers: peers.isEmpty ? "everybody" : peers.joined(separator: ", "),
                 roles: (members["roles"] ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) },
-                merchants: Self.list("merchants", members))
+                merchants: [Self.list("merchants", members), Self.ofGooglePay(members)].filter { !$0.isEmpty }
+                    .joined(separator: "; "))
         }
+    }
+
+    /// The merchants at Google and the kinds of card number that a rule admits; empty if it does not serve Google Pay.
+    private static func ofGooglePay(_ members: [String: String]) -> String {
+        let merchants = list("google_pay.merchants", members)
+        return merchants.isEmpty ? "" : "Google Pay: \(merchants) (\(list("google_pay.auth_methods", members)))"
     }
 
     /// Joins the values of a setting that is a list. Its first value has the setting's name; further values have that

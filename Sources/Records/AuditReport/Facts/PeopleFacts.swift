@@ -73,7 +73,8 @@ struct PeopleFacts {
         builder.acts.acts.sorted { ($0.time, $0.place) < ($1.time, $1.place) }.map { act in
             .facts([
                 "time": act.time, "by": Self.who(act), "event": act.event, "what": act.what.map(Self.short),
-                "outcome": act.outcome, "key": act.key, "merchant": act.merchant, "reason": act.reason,
+                "sha256": act.digest, "bytes": act.bytes, "outcome": act.outcome, "key": act.key,
+                "merchant": act.merchant, "reason": act.reason,
                 "approval": builder.acts.sentence(ofApproval: act.approval, at: act.time), "record": act.place,
             ])
         }

@@ -56,15 +56,17 @@ struct RecordFacts {
                 "otherSerial": finding.hasOtherSerial ? true : nil,
                 "callers": finding.callers.isEmpty ? nil : UseFacts.most(finding.callers),
                 "operations": finding.operations.isEmpty ? nil : UseFacts.operations(finding.operations),
-                "unrecorded": finding.kind == .keyAttributes
-                    ? findings.first { $0.kind == .unrecordedUses && $0.key == finding.key }?.since : nil,
+                "unrecorded": firstUnrecorded(finding),
                 "warned": finding.kind == .unrecordedUses
                     ? findings.first { $0.kind == .keyAttributes && $0.key == finding.key }?.time : nil,
                 "loss": finding.lostRecords > 0 ? true : nil,
                 "state": finding.kind == .keyNotDestroyed ? finding.key.flatMap { builder.keys[$0]?.state } : nil,
                 "heads": finding.kind == .recordsLost ? heads(finding) : nil,
                 "signed": signed(during: finding),
-                "down": downtime(of: finding), "keys": finding.keys.isEmpty ? nil : facts(ofKeys: finding.keys),
+                "dayBefore": finding.kind == .keyAttributes ? finding.usesBefore.count : nil,
+                "sinceUnrecorded": sinceUnrecorded(finding),
+                "codes": finding.codes.isEmpty ? nil : UseFacts.codes(finding.codes),
+                "keys": finding.keys.isEmpty ? nil : facts(ofKeys: finding.keys),
                 "nodes": [.keyAttributes, .busyHour, .unusualHour].contains(finding.kind) && finding.node == nil
                     ? finding.records.parts.map(\.node).sorted() : nil,
                 "records": finding.records.isEmpty
@@ -74,7 +76,7 @@ struct RecordFacts {
     }
 
     /// The time from the first to the last moment of a finding; nil if it is less than a second.
-    private func length(of finding: Finding) -> String? {
+    func length(of finding: Finding) -> String? {
         let length = finding.since.flatMap { since in end(of: finding).map { since.length(to: $0) } }
         return length == "0 s" ? nil : length
     }
@@ -86,12 +88,29 @@ struct RecordFacts {
 
     /// The times between which a clock may have been set forward that was later set back; nil if they are closer than it was set
     /// back by. Then it was wrong before, and no record shows since when.
-    private func forward(of finding: Finding) -> (since: AuditTime, until: AuditTime)? {
+    func forward(of finding: Finding) -> (since: AuditTime, until: AuditTime)? {
         guard let before = finding.before, let ahead = finding.ahead, let since = finding.since,
             let end = end(of: finding),
             ahead.milliseconds - before.milliseconds >= since.milliseconds - end.milliseconds
         else { return nil }
         return (before, ahead)
+    }
+
+    /// The first use in no record of a key that an HSM token described with a warning.
+    private func firstUnrecorded(_ finding: Finding) -> AuditTime? {
+        guard finding.kind == .keyAttributes else { return nil }
+        return findings.first { $0.kind == .unrecordedUses && $0.key == finding.key }?.since
+    }
+
+    /// The payment tokens that were opened since then; nil if that is after the warning, or longer before than the daemons read
+    /// the attributes.
+    private func sinceUnrecorded(_ finding: Finding) -> Int? {
+        firstUnrecorded(finding).flatMap { first in
+            guard first < finding.time, finding.time.milliseconds - first.milliseconds <= WarnedKey.interval else {
+                return nil
+            }
+            return (finding.count ?? 0) + finding.usesBefore.count { $0 >= first }
+        }
     }
 
     /// The keys with the most requests, with their merchants.
@@ -136,24 +155,29 @@ struct RecordFacts {
 
     private static func more(_ list: [some Any]) -> Int? { max(0, list.count - maximumHeads).ifAny }
 
-    /// The seals during a loss, first those near a request for a head, by the HSM tokens' logs; nil if there are none. Between
-    /// two seals that are far apart, their number, which is nil without a log. Those that a wrong clock dated, with their times.
-    private func signed(during finding: Finding) -> JSONValue? {
+    /// The seals during a loss by the HSM tokens' logs: those near a request for a head, and others that are not ordinary; nil if
+    /// there are none. Between two seals that are far apart, their number, which is nil without a log. Those that a wrong clock
+    /// dated, with their times.
+    func signed(during finding: Finding) -> JSONValue? {
         if finding.kind == .clockSetBack { return clock(of: finding) }
         guard [.recordsLost, .sealsApart].contains(finding.kind) else { return nil }
-        let (incidents, seals) = (builder.incidents, builder.reconciliation.seals(during: finding))
+        let (incidents, lost) = (builder.incidents, builder.reconciliation.lostSeals(of: finding))
+        let (seals, last) = (lost.seals, lost.seals.last?.time)
         guard finding.kind == .recordsLost else {
-            return builder.reconciliation.logs.isEmpty ? nil : .facts(["count": seals.count, "last": seals.last])
+            return builder.reconciliation.logs.isEmpty ? nil : .facts(["count": seals.count, "last": last])
         }
         let requests = [true, false].flatMap { incidents.heads(finding, isOfNode: $0) }.sorted {
             ($0.time, $0.place.node) < ($1.time, $1.place.node)
         }
         let asked = requests.map(\.time)
         var (near, times): ([JSONValue], [AuditTime]) = ([], [])
-        for seal in seals {
+        var ordinary = 0
+        for (seal, isOrdinary) in seals {
             let place = asked.firstIndex(notBefore: AuditTime(milliseconds: seal.milliseconds - TokenUseLog.margin))
             if place < asked.count, asked[place].milliseconds <= seal.milliseconds + TokenUseLog.margin {
                 near.append(.facts(["time": seal, "record": requests[place].place, "by": requests[place].by]))
+            } else if isOrdinary {
+                ordinary += 1
             } else {
                 times.append(seal)
             }
@@ -161,14 +185,16 @@ struct RecordFacts {
         return seals.isEmpty
             ? nil
             : .facts([
-                "count": seals.count, "near": Array(near.prefix(Self.maximumHeads)), "moreNear": Self.more(near),
-                "times": Array(times.prefix(Self.maximumHeads)), "more": Self.more(times), "last": seals.last,
+                "count": seals.count, "first": seals.first?.time, "near": Array(near.prefix(Self.maximumHeads)),
+                "moreNear": Self.more(near), "ordinary": ordinary.ifAny,
+                "times": Array(times.prefix(Self.maximumHeads)),
+                "more": Self.more(times), "last": last, "later": lost.later.ifAny,
             ])
     }
 
     /// The time by which a clock was ahead, from the times that an HSM token's log has for the seals that it dated, and the
     /// times between which it made the node refuse requests.
-    private func clock(of finding: Finding) -> JSONValue? {
+    func clock(of finding: Finding) -> JSONValue? {
         let seals = builder.reconciliation.misdatedSeals(by: finding)
         func ahead(_ seal: Reconciliation.MisdatedSeal) -> Int64 { seal.clock.milliseconds - seal.log.milliseconds }
         guard let least = seals.min(by: { ahead($0) < ahead($1) }), let most = seals.max(by: { ahead($0) < ahead($1) }),
@@ -181,52 +207,6 @@ struct RecordFacts {
             "since": refused.map { AuditTime(milliseconds: $0.lowerBound.milliseconds - ahead(least)) },
             "until": refused.map { AuditTime(milliseconds: $0.upperBound.milliseconds - ahead(least)) },
         ])
-    }
-
-    /// The longest time in which a finding's node may not have served, from the last sign of service before to the first
-    /// after it. Without a log of its seals, the node that lost records gave the last sign with the copy's last record. Since
-    /// when a clock was wrong may be unknown.
-    private func downtime(of finding: Finding) -> JSONValue? {
-        // The last two are the beginning and the end of the time in which the node surely did not serve.
-        let (since, until, begin, end): (AuditTime?, AuditTime?, AuditTime?, AuditTime?) =
-            switch finding.kind {
-            case .recordsLost:
-                (
-                    builder.reconciliation.seals(during: finding).last ?? finding.since,
-                    finding.servedFrom ?? finding.time, finding.until, finding.servedFrom ?? finding.time
-                )
-            case .endedWithoutStop: (finding.lastSeal ?? finding.since, finding.until, nil, nil)
-            case .hsmUnavailable:
-                (
-                    finding.before, [finding.nextUse, finding.nextSeal].compactMap(\.self).min(), finding.since,
-                    finding.until
-                )
-            case .recordsDropped: (finding.since ?? finding.previous?.time, finding.until, nil, nil)
-            case .clockSetBack where finding.refused ?? 0 > 0:
-                (forward(of: finding)?.since, finding.nextUse, firstRefused(by: finding), lastRefused(by: finding))
-            default: (nil, nil, nil, nil)
-            }
-        guard let until, since != nil || finding.kind == .clockSetBack else { return nil }
-        let least = begin.flatMap { begin in end.map { begin.length(to: $0) } }
-        return .facts([
-            "since": since, "until": until, "length": since?.length(to: until, roundedUp: true),
-            "least": least ?? "0 s",
-        ])
-    }
-
-    /// The time from which a wrong clock surely made the node refuse requests, on the clock that ``lastRefused(by:)`` has. Without the
-    /// HSM token's log, the time between the last request before the clock was set back and the first one after is not known, and left out.
-    private func firstRefused(by finding: Finding) -> AuditTime? {
-        guard let ahead = finding.refusedAhead, let back = finding.refusedBack else {
-            return (finding.refusedAhead ?? finding.refusedBack)?.lowerBound
-        }
-        let since = clock(of: finding)?.objectValue?["since"]?.stringValue.flatMap(AuditTime.init(stored:))
-        let length = ahead.upperBound.milliseconds - ahead.lowerBound.milliseconds
-        return since ?? AuditTime(milliseconds: back.lowerBound.milliseconds - length)
-    }
-
-    private func lastRefused(by finding: Finding) -> AuditTime? {
-        (finding.refusedBack ?? finding.refusedAhead)?.upperBound
     }
 
     /// The keys that seal the record.

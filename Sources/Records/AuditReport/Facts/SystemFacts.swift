@@ -46,16 +46,6 @@ struct SystemFacts {
         }
     }
 
-    /// The times between a recorded stop and the next start.
-    var downtimes: [JSONValue] {
-        builder.system.sortedNodes.flatMap(\.allDowntimes).map { downtime in
-            .facts([
-                "node": downtime.place.node, "since": downtime.since, "until": downtime.until,
-                "length": downtime.until.map { downtime.since.length(to: $0) }, "record": downtime.place,
-            ])
-        }
-    }
-
     /// The PINs and passwords, with the record since which their keyed digest is the present one. With another key, the
     /// digest before cannot be compared, so the secret may be older.
     var credentials: [JSONValue] {

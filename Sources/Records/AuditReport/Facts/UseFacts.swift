@@ -169,6 +169,8 @@ struct UseFacts {
                     return .facts([
                         "node": loss.node, "first": loss.first, "last": loss.last, "explainable": seals + uses,
                         "seals": seals.ifAny, "clock": loss.kind == .clockSetBack ? true : nil,
+                        "withoutUse": loss.kind == .recordsLost
+                            ? reconciliation.lostSeals(of: loss, in: [place]).withoutUse.ifAny : nil,
                         "room": reconciliation.room(in: loss, of: place).ifAny,
                     ])
                 } as [JSONValue],

@@ -26,6 +26,8 @@ public struct Finding: Sendable, Equatable {
         case replays
         /// A caller had very many refused requests, which may be recorded only as sums.
         case manyRefusals = "many_refusals"
+        /// A known caller had many refusals for reasons that no other known caller had.
+        case ownRefusals = "own_refusals"
         case busyHour = "busy_hour"
         case unusualHour = "unusual_hour"
         case firstUse = "first_use"
@@ -92,7 +94,8 @@ public struct Finding: Sendable, Equatable {
     var previous: RecordMoment?
     /// The requests for heads before and after lost records.
     var heads = HeadsOfLoss()
-    /// The operation of the request that its own requester tried to approve; `stop` if this was a node's last act.
+    /// The operation of the request that its own requester tried to approve; `stop` if this was a node's last act; the SHA-256 of
+    /// a refused certificate.
     public var what: String?
     /// The warnings about a private key's attributes.
     var warnings: [JSONValue] = []
@@ -116,6 +119,10 @@ public struct Finding: Sendable, Equatable {
     public var callers: [String: Int] = [:]
     /// The publicKeyHashes of the payment tokens that were sent again, or of the uses of an hour, with their number.
     var keys: [String: Int] = [:]
+    /// The refusals by code.
+    var codes: [String: Int] = [:]
+    /// The payment tokens that a key opened in the day before an HSM token described it with a warning.
+    var usesBefore: [AuditTime] = []
     /// The uses by operation.
     var operations: [String: Int] = [:]
     /// The most uses in an hour of the preceding weeks.

@@ -53,8 +53,13 @@ struct WarnedKey: Sendable {
     let warnings: [JSONValue]
     let records: RecordReferences
     private(set) var opened = 0
+    /// The times of those that were opened in ``interval`` before.
+    private(set) var before: [AuditTime] = []
     private(set) var lastUse: AuditTime?
     private(set) var callers: [String: Int] = [:]
+
+    /// The time after which daemons read the attributes again, a day in milliseconds.
+    static let interval: Int64 = 86_400_000
 
     init?(_ statements: [(said: HSMTokenRecords.Distinct, warnings: [JSONValue])]) {
         let warned = statements.filter { !$0.warnings.isEmpty }.sorted {
@@ -67,9 +72,11 @@ struct WarnedKey: Sendable {
     }
 
     mutating func take(_ entry: AuditEntry) {
-        guard entry.time >= time, entry.event == AuditEvent.Name.decrypt.rawValue,
-            AuditOutcome.used.contains(entry.outcome)
-        else { return }
+        guard entry.event == AuditEvent.Name.decrypt.rawValue, AuditOutcome.used.contains(entry.outcome) else { return }
+        guard entry.time >= time else {
+            if time.milliseconds - entry.time.milliseconds <= Self.interval { before.append(entry.time) }
+            return
+        }
         opened += 1
         lastUse = max(lastUse ?? entry.time, entry.time)
         callers[entry.callerText ?? "–", default: 0] += 1
@@ -108,7 +115,7 @@ extension ReportBuilder {
             (finding.key, finding.node, finding.hsmToken) = (key, warned.records.onlyNode, warned.hsmToken)
             (finding.until, finding.count) = (warned.lastUse, warned.opened)
             (finding.warnings, finding.records) = (warned.warnings, warned.records)
-            finding.callers = warned.callers
+            (finding.callers, finding.usesBefore) = (warned.callers, warned.before)
             return finding
         }
     }
@@ -168,7 +175,7 @@ extension ReportBuilder {
         }.map { act in
             var finding = Finding(.certificateRefused, act.time)
             finding.node = act.place.node
-            (finding.key, finding.caller) = (act.key, act.by)
+            (finding.key, finding.caller, finding.what) = (act.key, act.by, act.digest)
             finding.records.add(act.place)
             return finding
         }

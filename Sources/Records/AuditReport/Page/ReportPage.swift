@@ -62,7 +62,7 @@ public struct ReportPage {
         let (use, people) = (UseFacts(builder: builder, findings: findings), PeopleFacts(builder: builder))
         let hsmTokens = HSMTokenFacts(builder: builder)
         return .facts([
-            "format": 5, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
+            "format": 6, "since": builder.period.since, "until": builder.period.until, "madeAt": madeAt,
             "version": version,
             "verifier": verifier.map { verifier in
                 JSONValue.facts([
@@ -88,7 +88,7 @@ public struct ReportPage {
             "nodes": record.nodes(figures), "moments": record.moments, "auditKeys": record.auditKeys,
             "pins": record.pins,
             "live": live.map(systemFacts.live), "tokens": hsmTokens.hsmTokens, "versions": systemFacts.versions,
-            "downtimes": systemFacts.downtimes,
+            "downtimes": record.downtimes,
             "unlisted": !builder.unlistedPrograms.isEmpty, "programs": systemFacts.programs,
             "configurations": systemFacts.configurations,
             "credentials": systemFacts.credentials, "changes": systemFacts.changes,

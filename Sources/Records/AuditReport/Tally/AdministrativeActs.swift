@@ -16,6 +16,9 @@ public struct AdministrativeActs: Sendable {
         public let what: String?
         public let reason: String?
         public let approval: String?
+        /// SHA-256 of the certificate, or of the file, and the file's size.
+        let digest: String?
+        let bytes: Int?
     }
 
     /// A request for a second person's approval, and its result.
@@ -179,5 +182,7 @@ extension AdministrativeActs.Act {
         what = ["decision", "operation", "to", "step"].lazy.compactMap { entry.details[$0]?.stringValue }.first
         reason = entry.details["reason"]?.stringValue
         approval = entry.details["approval"]?.stringValue
+        digest = (entry.details["certificateSha256"] ?? entry.details["fileSha256"])?.stringValue
+        bytes = entry.details["bytes"]?.numberValue?.int
     }
 }

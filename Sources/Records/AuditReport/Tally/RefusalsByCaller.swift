@@ -100,7 +100,7 @@ struct RefusalsByCaller: Sendable {
     static let maximumCallers = 2_000
     /// The least replays of one caller on one day that are a finding.
     static let replaysOfDay = 10
-    /// The least refusals of one caller in one hour that are a finding.
+    /// The least refusals of one caller in one hour that are a finding, or in the period for reasons that no other has.
     static let refusalsOfHour = 100
     private static let (maximumPayments, maximumReplayed) = (10_000, 200_000)
     private static let replayed = "transaction_replayed"
@@ -171,7 +171,7 @@ struct RefusalsByCaller: Sendable {
     }
 
     /// A finding for each caller and day with at least ``replaysOfDay`` replays, one for each caller and day with an hour
-    /// of at least ``refusalsOfHour`` refusals, and one for all unknown callers.
+    /// of at least ``refusalsOfHour`` refusals, one for each with reasons of its own, and one for all unknown callers.
     var findings: [Finding] {
         let bursts = callers.flatMap { name, caller in
             caller.replays.values.filter { $0.requests.count >= Self.replaysOfDay }.map { burst($0, of: name) }
@@ -182,11 +182,29 @@ struct RefusalsByCaller: Sendable {
                 }
         }
         let unknown = sortedCallers.filter { !$0.caller.isKnown }
-        guard !unknown.isEmpty else { return bursts }
+        guard !unknown.isEmpty else { return bursts + ownRefusals }
         let requests = unknown.reduce(into: RequestTally()) { $0.add($1.caller.requests) }
         var finding = Finding(.unknownCallers, requests, of: nil)
         finding.callers = Dictionary(uniqueKeysWithValues: unknown.map { ($0.name, $0.caller.requests.count) })
-        return bursts + [finding]
+        return bursts + ownRefusals + [finding]
+    }
+
+    /// A finding for each known caller with at least ``refusalsOfHour`` refusals for reasons that no other known caller had.
+    private var ownRefusals: [Finding] {
+        let known = callers.filter(\.value.isKnown)
+        guard known.count > 1 else { return [] }
+        var codes: [String: [String: Int]] = [:]
+        for (code, reason) in reasons {
+            let counts = reason.callers.filter { known[$0.key] != nil }
+            if let only = counts.first, counts.count == 1 { codes[only.key, default: [:]][code] = only.value }
+        }
+        return codes.compactMap { name, codes in
+            let count = codes.values.reduce(0, +)
+            guard count >= Self.refusalsOfHour, let first = known[name]?.requests.first else { return nil }
+            var finding = Finding(.ownRefusals, first)
+            (finding.caller, finding.count, finding.codes) = (name, count, codes)
+            return finding
+        }
     }
 
     /// Returns the finding of a day's replays, with the callers that had opened the payments first.

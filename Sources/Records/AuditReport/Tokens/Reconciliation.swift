@@ -243,7 +243,9 @@ public struct Reconciliation: Sendable {
 
     private func left(in loss: Finding, of log: Int, areSeals: Bool) -> Int {
         let misdated = misdated(by: loss, of: log).map { areSeals ? $0.seals.count : $0.uses }
-        return (misdated ?? loss.count ?? 0) - uses(during: loss, of: log, areSeals: areSeals)
+        // A lost seal without a use before it has sealed a record that shows none.
+        let others = areSeals || misdated != nil ? 0 : lostSeals(of: loss, in: [log]).withoutUse
+        return max(0, (misdated ?? loss.count ?? 0) - others) - uses(during: loss, of: log, areSeals: areSeals)
     }
 
     private func uses(during loss: Finding, of log: Int, areSeals: Bool) -> Int {
@@ -251,7 +253,7 @@ public struct Reconciliation: Sendable {
     }
 
     /// Returns the uses, or the seals, in no record that are in the time of a loss.
-    private func within(
+    func within(
         _ loss: Finding, of log: Int, areSeals: Bool
     ) -> [(key: AuditDigest, times: [AuditTime])] {
         comparisons[log].filter { (auditKeys[$0.key] != nil) == areSeals }.map { comparison in
@@ -328,19 +330,16 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Returns the times of a node's seals during a loss of its records, or between two seals of the export, according to the
-    /// HSM tokens' logs of its audit keys. The export has no checkpoint of that time.
-    func seals(during loss: Finding) -> [AuditTime] {
-        guard let node = loss.node, let since = loss.lastSeal ?? loss.since, let until = loss.until else { return [] }
-        let (first, last) = (since.milliseconds + TokenUseLog.margin, until.milliseconds - TokenUseLog.margin)
-        let times = logs.filter { ($0.node ?? node) == node }.flatMap { log -> [AuditTime] in
-            auditKeys.filter { $0.value == node }.flatMap { log.times[$0.key] ?? [] }
-        }
-        return times.filter { first < $0.milliseconds && $0.milliseconds < last }.sorted()
-    }
-
     /// - Parameter misdated: the first of the records with wrong times, if this is one of them.
     mutating func take(_ entry: AuditEntry, misdated: RecordPlace?) {
+        // Of the keys that were tried with a Google Pay message, the record's own is the one that opened it. The record names
+        // the HSM token of that key alone.
+        for tried in entry.details["hsm"] == nil ? entry.details["triedKeys"]?.arrayValue ?? [] : [] {
+            guard let key = tried.stringValue.flatMap(AuditDigest.init(base64:)), key != entry.publicKeyHash else {
+                continue
+            }
+            add(key, 0, 1, node: entry.node, token: nil, at: entry.time, misdated)
+        }
         guard let key = entry.publicKeyHash, let (least, most) = Self.uses(of: entry) else { return }
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time, misdated)
     }

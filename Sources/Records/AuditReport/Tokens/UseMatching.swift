@@ -67,8 +67,9 @@ struct UseMatching {
 
     private func furthest(from use: Int, _ useOf: ArraySlice<Int>) -> Int {
         var (furthest, first, longest) = (use, use, distance(use))
-        for (record, other) in zip(useOf.indices, useOf).suffix(Self.maximumChain).reversed() {
+        for record in useOf.indices.suffix(Self.maximumChain).reversed() {
             guard records[record].milliseconds + Self.latest >= uses[first].milliseconds else { break }
+            let other = useOf[record]
             guard other >= 0 else { continue }
             first = other
             let length = distance(other)
