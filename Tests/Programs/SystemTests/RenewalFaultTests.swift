@@ -91,7 +91,7 @@ import TokenForge
         #expect(attempt["code"]?.stringValue == "409 ENTITY_ERROR.ATTRIBUTE.INVALID")
         try await portal.approve(merchant)
         #expect(portal.writes == ["POST"])
-        // Nothing can appear any more, so the renewal may be given up at once.
+        // Nothing can appear any more, so the renewal may be abandoned at once.
         let abandoned = try await portal.renew(merchant, ["--abandon"])
         #expect(abandoned.status == 0, "\(abandoned)")
         #expect(try await results(merchant, portal) == ["start", "create", "refused", "abandon"])
@@ -309,8 +309,13 @@ import TokenForge
         let alone = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.alice.identity)
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
         let listed = try await portal.harness.paytokenctl(["approval", "list"])
+        let state = try await portal.state(merchant, "")
+        let renewal = try #require(state["renewal"]?.stringValue)
+        let node = try #require(state["nodes"]?.arrayValue?.first?.objectValue?["node"]?.stringValue)
         #expect(
-            listed.output.contains("new certificate, attempt 1, for \(merchant.merchant.identifier)"), "\(listed)")
+            listed.output.contains(
+                "new certificate, attempt 1 of renewal \(renewal.prefix(8)), proved by \(node), for "
+                    + merchant.merchant.identifier), "\(listed)")
         let approved = try await portal.harness.paytokenctl(["approval", "approve", approval], as: Staff.bob.identity)
         #expect(approved.status == 0, "\(approved)")
         try await isRefused(.bob, saying: "Only the person who asked")

@@ -74,7 +74,7 @@ extension RenewalSteps {
             let parameters = Self.parameters(operation, change, stored, newKey, excludedNodes)
             guard let approval else {
                 if let open = try await openRequest(for: operation, parameters, by: caller) { return open }
-                let reason = try Self.reason(change, renewal, excludedNodes)
+                let reason = try Self.reason(change, stored, plan.circumstances)
                 return try await recorder.ask(
                     await rule.request(
                         operation, parameters: parameters, key: newKey, keyState: known.state, reason: reason,
@@ -203,30 +203,39 @@ extension RenewalSteps {
         return parameters.digest
     }
 
-    /// Returns the sentence that the second person reads. The merchant identifier is last, since a long one is cut.
+    /// Returns the sentence that the second person reads. The nodes that proved the key are counted if there is no room for
+    /// their names. The merchant identifier is last, since a long one is cut. An identifier's first eight digits are not
+    /// masked as an account number.
     ///
     /// - Throws: malformed_request if there is no room for the names of all excluded nodes.
-    private static func reason(
-        _ change: Change, _ renewal: Renewal, _ excludedNodes: Set<String>
+    static func reason(
+        _ change: Change, _ stored: StoredRenewal, _ here: RenewalCircumstances
     ) throws(Refusal) -> AuditReason {
+        let (renewal, excluded) = (stored.renewal, stored.renewal.excludedNodes(here))
         let verb =
             switch change.kind {
             case .create: change.isUsedAtOnce ? "new certificate, in use at once," : "new certificate,"
             case .activate:
                 "activation of \(change.request.name)"
                     + (renewal.previousCertificateId.map { " instead of \($0)," } ?? ",")
-            case .revoke: "revocation of \(change.request.name) of key \(change.key.hex.prefix(16)),"
+            case .revoke: "revocation of \(change.request.name) of key \(change.key.hex.prefix(8)),"
             }
         let repeating = change.repeated.map { ", repeating \($0)" } ?? ""
-        let without = excludedNodes.isEmpty ? "" : ", without \(excludedNodes.sorted().joined(separator: ","))"
-        let text = "\(verb) attempt \(change.number)\(repeating)\(without)"
+        let without = excluded.isEmpty ? "" : ", without \(excluded.sorted().joined(separator: ","))"
+        let attempt = "attempt \(change.number) of renewal \(stored.identifier.hex.prefix(8))"
+        let text = "\(verb) \(attempt)\(repeating)\(without)"
         guard text.utf8.count <= AuditReason.maximumLength - 20 else {
             throw Refusal(
                 .malformedRequest,
                 "The names of the excluded nodes are too long for a request for approval; exclude fewer.",
                 details: "excludeNodes")
         }
-        return AuditReason("\(text), for \(renewal.merchantIdentifier)")
+        let proved = here.requiredNodes.filter { here.isProved($0, withCertificate: change.kind == .activate) }.sorted()
+        let merchant = ", for \(renewal.merchantIdentifier)"
+        let names = proved.joined(separator: ",")
+        let isLong = "\(text), proved by \(names)\(merchant)".utf8.count > AuditReason.maximumLength
+        let provers = change.kind == .revoke ? "" : ", proved by " + (isLong ? "\(proved.count) nodes" : names)
+        return AuditReason("\(text)\(provers)\(merchant)")
     }
 
     // MARK: Answers

@@ -5,6 +5,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import PortalRequests
+import Refusals
 import Testing
 
 @testable import Daemon
@@ -42,6 +43,52 @@ import Testing
                     kind: kind, number: number, request: request, key: key, previous: previous,
                     isUsedAtOnce: isUsedAtOnce, repeated: repeated), stored, newKey, excludedNodes
             ).bytes
+        }
+    }
+
+    /// The sentence of an approval, with these nodes as the required ones, which have proved the key.
+    private func reason(
+        _ kind: Renewal.Change, provedBy nodes: [String], without excluded: Set<String> = [],
+        merchant: String = "merchant.com.example"
+    ) throws -> String {
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        var here = RenewalCircumstances(now: now)
+        (here.requiredNodes, here.excludedNodes) = (excluded.union(nodes), excluded)
+        here.proofs = nodes.map {
+            .init(node: $0, hsmToken: "primary", isWithCertificate: kind == .activate, at: now, succeeded: true)
+        }
+        let certificate = try #require(CertificateId("C7"))
+        let stored = StoredRenewal(
+            identifier: try #require(RenewalIdentifier(bytes: [0x12, 0x34, 0x56, 0x78, 0x12, 0x34, 0x56, 0x78])),
+            renewal: Renewal(
+                merchantIdentifier: merchant, use: .processing, algorithm: .ec, newKey: Self.keys[0],
+                previousCertificateId: "C1"),
+            requesterUID: 8, requesterName: "alice", startedAt: now)
+        return try RenewalSteps.reason(
+            RenewalSteps.Change(
+                kind: kind, number: 2,
+                request: kind == .activate ? .activateCertificate(certificate) : .revokeCertificate(certificate),
+                key: Self.keys[1]), stored, here
+        ).text
+    }
+
+    @Test("names the renewal and the nodes that proved the key to the second person, and counts them if there are many")
+    func reasons() throws {
+        #expect(
+            try reason(.activate, provedBy: ["host-b", "host-a"], without: ["host-c"])
+                == "activation of C7 instead of C1, attempt 2 of renewal 12345678, without host-c, "
+                + "proved by host-a,host-b, for merchant.com.example")
+        #expect(
+            try reason(.activate, provedBy: (10..<40).map { "host-\($0)" })
+                == "activation of C7 instead of C1, attempt 2 of renewal 12345678, proved by 30 nodes, "
+                + "for merchant.com.example")
+        // No proof is needed for a revocation.
+        #expect(
+            try reason(.revoke, provedBy: ["host-a"])
+                == "revocation of C7 of key \(Self.keys[1].hex.prefix(8)), attempt 2 of renewal 12345678, "
+                + "for merchant.com.example")
+        #expect(throws: Refusal.self) {
+            try reason(.activate, provedBy: ["a"], without: Set((0..<9).map { "host-with-a-long-name-\($0)" }))
         }
     }
 
