@@ -40,7 +40,7 @@ import TokenForge
         state = try await renew(merchant, portal, status: 75)
         #expect(state["step"]?.stringValue == "watch" && state["certificateId"]?.stringValue == listed[1].id)
         #expect(portal.simulator.inUse(merchant.merchant.identifier).map(\.id) == [listed[1].id])
-        // The end needs a payment with the new key on every node, and a person's word.
+        // The end needs a payment with the new key on every node, and a person's statement.
         state = try await renew(merchant, portal, "--test-payment-made", status: 75)
         #expect(state["step"]?.stringValue == "watch")
         #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
@@ -73,6 +73,30 @@ import TokenForge
         #expect(steps.compactMap { $0["result"]?.stringValue } == ["accepted", "accepted", "accepted"])
         let verified = try await portal.harness.paytokenctl(["audit", "verify"])
         #expect(verified.status == 0, "\(verified)")
+    }
+
+    @Test("ends although a person has retired the old key by hand, and has made another key")
+    func leftOverKey() async throws {
+        let merchant = try Portal.forged("left")
+        let portal = try await Portal.renewing(merchant)
+        for step in ["create", "activate"] {
+            try await portal.reach(step, of: merchant)
+            try await portal.approve(merchant)
+        }
+        let state = try await portal.reach("watch", of: merchant)
+        let new = try Merchant(certificate: portal.certificates[1].content)
+        #expect(try await portal.harness.decrypt(SharedForge.paymentToken(for: new)).status == 200)
+        for command in [
+            ["key", "retire", merchant.hex, "--reason", "by hand"],
+            ["rotate", "start", merchant.merchant.identifier, "--out", portal.files.path("next.csr")],
+        ] {
+            let result = try await portal.harness.paytokenctl(command)
+            try #require(result.status == 0, "\(result)")
+        }
+        try await portal.reach("make_test_payment", of: merchant)
+        let done = try await renew(merchant, portal, "--test-payment-made", status: 0)
+        #expect(done["state"]?.stringValue == "finished")
+        #expect(try await portal.keyState(try #require(state["publicKeyHash"]?.stringValue)) == "active")
     }
 
     @Test("makes the key active before the first certificate, which wallets use at once")

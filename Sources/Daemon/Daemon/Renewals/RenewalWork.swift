@@ -18,12 +18,16 @@ final class RenewalWork: Sendable {
     private let proving: KeyProving
     private let gauges: RenewalGauges
     private let logger: Logger
+    /// The time for all pauses. A test sets it.
+    private let instant: @Sendable () -> ContinuousClock.Instant
 
     private struct State {
         /// The time until which nothing is tried for a key, after a failure.
         var paused: [PublicKeyHash: ContinuousClock.Instant] = [:]
         /// The same for proofs only, with the number of failed proofs. Each leaves a record, so the pauses grow.
         var failedProofs: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
+        /// The keys that need no proof as they are, and the time until which this counts.
+        var proved: [PublicKeyHash: (entry: KeyEntry, until: ContinuousClock.Instant)] = [:]
         /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
         var sought: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
         /// True if the last reading of the open renewals failed.
@@ -41,11 +45,17 @@ final class RenewalWork: Sendable {
     private static let longestSeekingInterval = Duration.seconds(60)
     private static let pauseAfterFailure = Duration.seconds(30)
     private static let longestPause = Duration.seconds(3600)
+    /// The time between two searches for the proofs of a key that needs none. The ledger may have hundreds of open renewals.
+    private static let proofInterval = Duration.seconds(30)
     /// The age from which a proof is repeated: half of the age from which it no longer counts.
     private static let proofAge = Renewal.longestProofAge / 2
 
-    init(administration: KeyAdministration, proving: KeyProving, gauges: RenewalGauges, logger: Logger) {
-        (self.administration, self.proving, self.gauges, self.logger) = (administration, proving, gauges, logger)
+    init(
+        administration: KeyAdministration, proving: KeyProving, gauges: RenewalGauges, logger: Logger,
+        instant: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        (self.administration, self.proving, self.gauges) = (administration, proving, gauges)
+        (self.logger, self.instant) = (logger, instant)
     }
 
     func start() -> Task<Void, Never> { Task.repeating(every: Self.interval) { [self] in await run() } }
@@ -84,13 +94,13 @@ final class RenewalWork: Sendable {
     }
 
     private func isPaused(_ key: PublicKeyHash) -> Bool {
-        state.withLock { state in state.paused[key].map { ContinuousClock.now < $0 } ?? false }
+        state.withLock { state in state.paused[key].map { instant() < $0 } ?? false }
     }
 
     /// Returns true if the reason is another than that of the last pause.
     private func pause(_ key: PublicKeyHash, because reason: String) -> Bool {
         state.withLock { state in
-            state.paused[key] = .now + Self.pauseAfterFailure
+            state.paused[key] = instant() + Self.pauseAfterFailure
             defer { state.waiting[key] = reason }
             return state.waiting[key] != reason
         }
@@ -100,9 +110,9 @@ final class RenewalWork: Sendable {
     /// keeps no other from the import and its proof.
     private func seek(_ key: PublicKeyHash) async {
         let isDue = state.withLock { state in
-            guard state.sought[key].map({ $0.until <= .now }) ?? true else { return false }
+            guard state.sought[key].map({ $0.until <= instant() }) ?? true else { return false }
             let count = min((state.sought[key]?.count ?? 0) + 1, 6)
-            state.sought[key] = (count, .now + min(Self.seekingInterval * count, Self.longestSeekingInterval))
+            state.sought[key] = (count, instant() + min(Self.seekingInterval * count, Self.longestSeekingInterval))
             return true
         }
         guard isDue else { return }
@@ -139,7 +149,7 @@ final class RenewalWork: Sendable {
             try await refusing(ledger: await administration.ledger.apply(change))
         }
         let key = entry.publicKeyHash
-        let mayProve = state.withLock { state in state.failedProofs[key].map { $0.until <= .now } ?? true }
+        let mayProve = state.withLock { state in state.failedProofs[key].map { $0.until <= instant() } ?? true }
         // Before the start by this node's clock, a proof would not count.
         let now = administration.clock.now()
         let since = Optional(stored).firstProof(at: now, longestAge: Self.proofAge)
@@ -156,7 +166,7 @@ final class RenewalWork: Sendable {
         state.withLock { state in
             let count = isProved ? 0 : min((state.failedProofs[key]?.count ?? 0) + 1, 8)
             let pause = min(Self.pauseAfterFailure * (1 << max(count - 1, 0)), Self.longestPause)
-            state.failedProofs[key] = count == 0 ? nil : (count, .now + pause)
+            state.failedProofs[key] = count == 0 ? nil : (count, instant() + pause)
         }
     }
 
@@ -177,6 +187,10 @@ final class RenewalWork: Sendable {
     /// since the last failure of one that no longer does.
     private func needsProof(_ entry: KeyEntry, since: Date) async throws(Refusal) -> Bool {
         let ledger = administration.ledger
+        let isKnown = state.withLock { state in
+            state.proved[entry.publicKeyHash].map { $0.entry == entry && instant() < $0.until } ?? false
+        }
+        guard !isKnown else { return false }
         let certificate = entry.certificate.flatMap { AuditDigest(bytes: $0.sha256) }
         let newest = Dictionary(
             try await refusing(ledger: await ledger.proofs(of: entry.publicKeyHash, since: since))
@@ -188,8 +202,12 @@ final class RenewalWork: Sendable {
         // An earlier failure outweighs a proof that followed it closely. This HSM token may have been removed meanwhile.
         let latest = administration.clock.now().addingTimeInterval(-Renewal.largestProofDuration)
         let success = newest.values.filter(\.succeeded).map(\.at).max() ?? .distantPast
-        return newest.values.contains {
+        let isOutweighed = newest.values.contains {
             !$0.succeeded && $0.at < latest && $0.at >= success.addingTimeInterval(-Renewal.largestProofDuration)
         }
+        if !isOutweighed {
+            state.withLock { $0.proved[entry.publicKeyHash] = (entry, instant() + Self.proofInterval) }
+        }
+        return isOutweighed
     }
 }

@@ -251,7 +251,7 @@ import WorkerSupervision
 }
 
 /// HSM tokens whose keys are in software. They restore keys by Apple's description, with code of their own.
-private final class ProvingHSMTokens: ProvingHSM {
+final class ProvingHSMTokens: ProvingHSM {
     /// The key of each HSM token.
     let keys = Shared<[String: ForgeKey]>([:])
     /// The HSM tokens that alter each plaintext.

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// An HSM token with merchant keys in software, for EC only. Tests can make its operations fail.
+/// An HSM token with merchant keys in software, for EC only. Tests can make its operations fail. It keeps no certificates.
 final class SoftwareKeyToken: HSMTokenAdministering {
     enum Fault: Sendable {
         case listing
@@ -18,6 +18,9 @@ final class SoftwareKeyToken: HSMTokenAdministering {
         var keys: [(label: String, key: P256.Signing.PrivateKey)] = []
         var faults: Set<Fault> = []
         var beforeKeyUse: (@Sendable () async -> Void)?
+        var searches = 0
+        /// The number of certificates that it was given; nil if it takes none.
+        var certificates: Int?
     }
 
     let name: String
@@ -36,6 +39,21 @@ final class SoftwareKeyToken: HSMTokenAdministering {
 
     var keyCount: Int { state.withLock { $0.keys.count } }
 
+    /// The number of searches for a key.
+    var searchCount: Int { state.withLock { $0.searches } }
+
+    var certificateCount: Int? { state.withLock { $0.certificates } }
+
+    func acceptCertificates() { state.withLock { $0.certificates = 0 } }
+
+    /// Adds a key as the vendor's cloning does.
+    func add(_ key: P256.Signing.PrivateKey, of merchant: String) { state.withLock { $0.keys.append((merchant, key)) } }
+
+    /// All keys that it shows.
+    var descriptions: [KeyDescription] {
+        state.withLock { $0.keys.map { Self.description($0.label, $0.key) } }
+    }
+
     private static func description(_ label: String, _ key: P256.Signing.PrivateKey) -> KeyDescription {
         let information = Array(key.publicKey.derRepresentation)
         return KeyDescription(
@@ -44,7 +62,10 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     }
 
     func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
-        let state = state.withLock { $0 }
+        let state = state.withLock { state in
+            state.searches += 1
+            return state
+        }
         guard !state.faults.contains(.listing) else { throw Self.away }
         return state.keys.map { Self.description($0.label, $0.key) }.filter { $0.identifier == hash.bytes }
     }
@@ -78,7 +99,13 @@ final class SoftwareKeyToken: HSMTokenAdministering {
 
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) { throw Self.away }
 
-    func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure) { throw Self.away }
+    func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure) {
+        let isTaken = state.withLock { state in
+            state.certificates = state.certificates.map { $0 + 1 }
+            return state.certificates != nil
+        }
+        guard isTaken else { throw Self.away }
+    }
 
     private static let away = WorkerFailure(.hsmTokenUnavailable, "The token does not answer.")
 }
