@@ -123,7 +123,7 @@ extension RenewalRulesTests {
         #expect(identity.next(here) == .find(.create))
     }
 
-    @Test("ends an identity key's renewal with a person's word, while Apple lists its certificate")
+    @Test("ends an identity key's renewal with a person's statement, while Apple lists its certificate")
     func identityEnd() throws {
         let new = try ForgedMerchant(
             authority: SharedForge.authority, type: .rsa2048,

@@ -242,7 +242,7 @@ struct RenewalSteps: Sendable {
         let record = recorder.auditRecord(of: draft, by: caller)
         // Late payment tokens for the old key are opened until its cut-off. Requests with an old
         // identity key would fail at once, so it must not be in use. The new one may have no use yet: the plan has
-        // its proofs with Apple's certificate, and a person's word.
+        // its proofs with Apple's certificate, and a person's statement.
         let cutOff =
             renewal.use == .processing
             ? Date(timeIntervalSince1970: (now.timeIntervalSince1970 + KeyRotations.standardCutOff).rounded(.down))

@@ -24,7 +24,7 @@ struct RotateCheckCommand: AsyncParsableCommand {
               paytokenctl rotate check --all --output json | jq '.[].findings[].kind'
 
             Exit status: 0 nothing found; 1 findings, also if other lists were not read; 75 no findings, and a list of \
-            Apple was not read: try again later. This was never tried against Apple's API, only against a simulator of its published specification.
+            Apple was not read: try again later. This has never been tried against Apple's API, only against a simulator of its published specification.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)

@@ -26,7 +26,7 @@ struct RotatePlanCommand: AsyncParsableCommand {
               paytokenctl rotate plan merchant.com.example --output json | jq -r '.[].step'
 
             Exit status: 0 the plan is shown; 1 if something must be repaired first; 75 Apple's list was not read: try again later. \
-            This was never tried against Apple's API, only against a simulator of its published specification.
+            This has never been tried against Apple's API, only against a simulator of its published specification.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)

@@ -58,13 +58,13 @@ struct RotateRenewCommand: AsyncParsableCommand {
     @Flag(help: "Revoke the previous certificate, after the renewal is finished.")
     var revokeOld = false
 
-    @Flag(help: "Give the renewal up. Nothing is changed at Apple.")
+    @Flag(help: "Abandon the renewal. Nothing is changed at Apple.")
     var abandon = false
 
     @Option(help: ArgumentHelp("The approval of the next change at Apple.", valueName: "id"))
     var approval: String?
 
-    @Flag(help: "Do not ask before a due renewal starts, or before a request if wallets go on with their certificate.")
+    @Flag(help: "Do not ask before a due renewal starts, or before a request if wallets keep their certificate.")
     var yes = false
 
     @Flag(help: "Show the plan and Apple's present state, and begin nothing.")
