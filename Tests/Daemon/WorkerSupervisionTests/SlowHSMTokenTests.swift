@@ -53,13 +53,17 @@ import WorkerProtocol
 
     @Test("lets the next worker answer the calls that waited while a worker hung")
     func hangUnderLoad() async throws {
-        let setup = try await Setup(callTimeout: .seconds(10))
+        let callTimeout = Duration.seconds(600)
+        let setup = try await Setup(callTimeout: callTimeout)
         // Forty calls are more than a worker receives at a time. The next worker needs an additional second to open the
         // HSM token.
         try setup.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(setup.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<40 { group.addTask { try await setup.open() } }
+            try await wait(for: "the calls to wait") { setup.worker.load == 40 }
+            // The test does not wait for call_timeout to pass. The calls' own deadline is twice as far.
+            setup.worker.calls.expire(now: .now + callTimeout * 1.5)
             try await group.waitForAll()
         }
         try await wait(for: "the restart to be told") { setup.restarts.current == [.timeout] }
