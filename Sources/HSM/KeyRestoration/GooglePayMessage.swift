@@ -101,6 +101,15 @@ public enum GooglePayMessage {
     /// The first counter block: 16 zero bytes. It is safe only because each message has a key of its own.
     public static let counterBlock = [UInt8](repeating: 0, count: 16)
 
+    /// Splits an encrypted message.
+    /// - Parameter ciphertextAndTag: The ciphertext, followed by its tag.
+    /// - Returns: nil if the ciphertext is empty.
+    public static func split(_ ciphertextAndTag: [UInt8]) -> (ciphertext: [UInt8], tag: [UInt8])? {
+        let count = ciphertextAndTag.count - HMACSHA256.tagByteCount
+        guard count > 0 else { return nil }
+        return (Array(ciphertextAndTag.prefix(count)), Array(ciphertextAndTag.suffix(HMACSHA256.tagByteCount)))
+    }
+
     /// Checks the tag, and only then decrypts.
     /// - Parameters:
     ///   - ciphertextAndTag: The ciphertext, at least one byte, followed by its tag.
@@ -110,19 +119,17 @@ public enum GooglePayMessage {
     public static func open(
         _ ciphertextAndTag: [UInt8], z: borrowing SecretBytes, point: P256Point
     ) throws(RestorationFailure) -> [UInt8] {
-        let count = ciphertextAndTag.count - HMACSHA256.tagByteCount
-        guard count > 0 else { throw RestorationFailure() }
+        guard let (ciphertext, tag) = split(ciphertextAndTag) else { throw RestorationFailure() }
         let keys = try HKDF.sha256(
             SecretBytes(joining: SecretBytes(copying: point.bytes), z), information: information, count: keysByteCount)
         let half = keysByteCount / 2
-        let ciphertext = Array(ciphertextAndTag.prefix(count))
         let authentication = SecretBytes(copying: keys, from: half)
-        let tag = Array(ciphertextAndTag.suffix(HMACSHA256.tagByteCount))
         guard try HMACSHA256.isValid(tag, of: ciphertext, key: authentication) else { throw RestorationFailure() }
-        var plaintext = [UInt8](repeating: 0, count: count)
+        var plaintext = [UInt8](repeating: 0, count: ciphertext.count)
         let done = unsafe keys.withUnsafeBytes { keys in
             unsafe clibcrypto_aes_256_ctr(
-                keys.baseAddress?.assumingMemoryBound(to: UInt8.self), counterBlock, ciphertext, count, &plaintext)
+                keys.baseAddress?.assumingMemoryBound(to: UInt8.self), counterBlock, ciphertext, ciphertext.count,
+                &plaintext)
         }
         guard done == 1 else { throw RestorationFailure() }
         return plaintext

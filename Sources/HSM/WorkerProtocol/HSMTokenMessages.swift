@@ -206,6 +206,13 @@ public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
     case ecV2 = 3
 }
 
+extension RestorationScheme {
+    /// The scheme with which the wallet of a key that restores encrypts to it.
+    public init(of use: KeyUse, _ algorithm: KeyAlgorithm) {
+        self = if use == .googlePay { .ecV2 } else { algorithm == .ec ? .ecV1 : .rsaV1 }
+    }
+}
+
 /// One payment token's data to be opened.
 public struct Decryption: Sendable, Equatable, Message {
     /// 32 bytes, SHA-256 of the merchant key's SubjectPublicKeyInfo: the private key's CKA_ID.

@@ -64,7 +64,7 @@ extension AuditFilter {
             case "since": since = try Self.read(name, AuditTime(rfc3339: text))
             case "until": until = try Self.read(name, AuditTime(rfc3339: text))
             case "key": key = try Self.read(name, KeyReference(text))
-            case "merchant": merchant = AuditText(text)
+            case "merchant": merchant = AuditText(merchantAtGoogle: text)
             case "caller": caller = AuditText(text)
             case "outcome": outcome = try Self.read(name, AuditOutcome(text))
             case "transaction": transaction = try Self.read(name, AuditDigest(hex: text.lowercased()))

@@ -38,10 +38,11 @@ extension ClaimRetention {
 public enum ClaimPruningOutcome: Sendable, Equatable {
     /// Claims were removed, all made before `before`.
     case pruned(count: Int, before: Date)
-    /// Nothing was removed, because the clock is more than ``ClaimRetention/longestLead`` ahead of the newest claim and
-    /// may be wrong. If the clock is correct, the next release of Apple Pay confirms it. If the clock is wrong, no such
-    /// release occurs, since every payment token is outside the signing-time window.
-    case clockUnconfirmed(newestClaim: Date)
+    /// Nothing was removed, because the clock is more than ``ClaimRetention/longestLead`` ahead of the newest claim of
+    /// Apple Pay, or there is none, and the clock may be wrong. If the clock is correct, the next release of Apple Pay
+    /// confirms it. If the clock is wrong, no such release occurs, since every payment token is outside the signing-time
+    /// window.
+    case clockUnconfirmed
 }
 
 extension ClaimRetention {
@@ -56,7 +57,7 @@ extension ClaimRetention {
     /// The claims that may be forgotten now. Times are in milliseconds (``StoredTime``).
     package enum Plan: Equatable {
         case nothingToForget(before: Int64)
-        case clockUnconfirmed(newestClaim: Int64)
+        case clockUnconfirmed
         /// Removes the claims made before `claimsBefore`. The ledger may then lack claims of payment tokens signed
         /// before `paymentTokensSignedBefore`.
         case forget(claimsBefore: Int64, paymentTokensSignedBefore: Int64)
@@ -66,16 +67,18 @@ extension ClaimRetention {
     ///
     /// - Parameters:
     ///   - now: the daemon's clock, which may be wrong.
-    ///   - newest: the time of the newest claim of Apple Pay; nil if there is none. Nothing is forgotten then.
     ///   - oldest: the time of the oldest claim; nil if there is none.
     ///   - ahead: the maximum, in milliseconds, by which a released payment token was signed later than it was claimed.
-    package func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64)
-        -> Plan
-    {
+    ///   - newest: reads the time of the newest claim of Apple Pay since a time; nil if there is none. It is called only if
+    ///     a claim is old enough to be forgotten.
+    package func plan(
+        now: Date, oldestClaim oldest: Int64?, signedAhead ahead: Int64,
+        newestClaim newest: (_ since: Int64) throws -> Int64?
+    ) rethrows -> Plan {
         let (present, age) = (StoredTime.milliseconds(now), StoredTime.milliseconds(age))
-        guard let newest, let oldest, oldest < present - age else { return .nothingToForget(before: present - age) }
-        guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
-            return .clockUnconfirmed(newestClaim: newest)
+        guard let oldest, oldest < present - age else { return .nothingToForget(before: present - age) }
+        guard let newest = try newest(present - StoredTime.milliseconds(Self.longestLead)) else {
+            return .clockUnconfirmed
         }
         // If the clock is ahead of the newest claim, use the time of the newest claim instead: Apple confirms that
         // time, but nothing confirms the clock. However wrong the clock is, each claim is thus kept while the window
@@ -104,7 +107,7 @@ extension ClaimRetention.Plan {
     ) async throws(LedgerFailure) -> ClaimPruningOutcome {
         switch self {
         case .nothingToForget(let time): return .pruned(count: 0, before: StoredTime.date(time))
-        case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
+        case .clockUnconfirmed: return .clockUnconfirmed
         case .forget(let claims, let paymentTokens):
             var total = 0
             while true {

@@ -102,7 +102,7 @@ public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     func probe() async throws(LedgerFailure)
 
     /// Removes claims that are older than the retention, unless the clock is unconfirmed
-    /// (``ClaimPruningOutcome/clockUnconfirmed(newestClaim:)``).
+    /// (``ClaimPruningOutcome/clockUnconfirmed``).
     ///
     /// - Parameter now: the daemon's clock, which may be wrong.
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome

@@ -56,6 +56,13 @@ public struct Release: Sendable {
         self.at = at
     }
 
+    /// Refuses a release of Google Pay without its second name. Its claim would be one of Apple Pay, which confirms the clock.
+    package func requireNames() throws(LedgerFailure) {
+        guard wallet == .applePay || messageClaim != nil else {
+            throw .unavailable(reason: "The release of a Google Pay message has no name of its messageId.")
+        }
+    }
+
     /// The maximum number of repeats of a released transaction. Each repeat is an HSM operation, so a caller that
     /// repeats for ever would take capacity from others. A backend that recovers a lost answer needs only a few.
     public static let maximumRepeats = 100

@@ -20,21 +20,21 @@ extension PostgreSQLLedger {
     }
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
-        // In a ledger with few claims of Apple Pay, the search for the newest reads many rows.
+        // In a ledger with few claims of Apple Pay, the search for the newest may read all claims of a day.
         let plan = try await search { queries in
             let row = try queries.run(
                 """
-                SELECT present(), (\(ClaimRow.newestOfApplePay)), (SELECT min(claimed_at) FROM claim),
-                    (SELECT max(signed_ahead) FROM node), (SELECT max(widest_window) FROM node)
+                SELECT present(), (\(ClaimRow.oldest)), (SELECT max(signed_ahead) FROM node),
+                    (SELECT max(widest_window) FROM node)
                 """, []
             ).first
             guard let row else { throw LedgerFailure.unavailable(reason: "The ledger returned no times.") }
             // Use the earlier of the server's time and this host's. With a clock that is ahead, the ledger would
             // forget claims too early.
-            return retention.covering(window: try row.integerIfAny(4) ?? 0).plan(
-                now: min(now, try row.date(0)), newestClaim: try row.integerIfAny(1),
-                oldestClaim: try row.integerIfAny(2),
-                signedAhead: try row.integerIfAny(3) ?? 0)
+            return try retention.covering(window: try row.integerIfAny(3) ?? 0).plan(
+                now: min(now, try row.date(0)), oldestClaim: try row.integerIfAny(1),
+                signedAhead: try row.integerIfAny(2) ?? 0
+            ) { try queries.number(ClaimRow.newestOfApplePay, [.integer($0)]) }
         }
         return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
             try await writer.administer(excludingReleases: true) { transaction in

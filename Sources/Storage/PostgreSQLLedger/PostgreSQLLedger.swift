@@ -217,6 +217,7 @@ public final class PostgreSQLLedger: StoredLedger {
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {
+        try release.requireNames()
         let decision = try await writer.write { .release(release, record, answer: $0) }
         if decision.isUsedUp { usedUp.insert(release.transactionId) }
         return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)

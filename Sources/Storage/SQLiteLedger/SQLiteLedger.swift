@@ -172,6 +172,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {
+        try release.requireNames()
         let uses = uses
         let decision = try await writer.write(
             { [reads] db, head in try uses.decide(release, recording: record, &head, db, reads) },
@@ -254,12 +255,11 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
         let times = times
-        // In a ledger with few claims of Apple Pay, the search for the newest reads many rows.
+        // In a ledger with few claims of Apple Pay, the search for the newest may read all claims of a day.
         let plan = try await search { db in
-            retention.plan(
-                now: now, newestClaim: try db.number(ClaimRow.newestOfApplePay),
-                oldestClaim: try db.number("SELECT min(claimed_at) FROM claim"),
-                signedAhead: try times.signedAhead(db))
+            try retention.plan(
+                now: now, oldestClaim: try db.number(ClaimRow.oldest), signedAhead: try times.signedAhead(db)
+            ) { try db.number(ClaimRow.newestOfApplePay, [.integer($0)]) }
         }
         return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
             try await change { db, _ in

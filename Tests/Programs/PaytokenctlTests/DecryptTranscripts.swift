@@ -181,6 +181,15 @@ struct DecryptTranscripts {
         #expect(without.status == 64 && without.error.contains("--merchant-identifier"), "\(without)")
     }
 
+    @Test("names the path for a payment token of Google Pay instead of decrypting it, and asks nothing")
+    func decryptGooglePay() async throws {
+        let daemon = try await FakeDaemon([:])
+        let result = try await Command.paytokenctl(
+            ["decrypt", "-"], socket: daemon.path, input: #"{"protocolVersion":"ECv2"}"#)
+        #expect(result.status == 64 && result.error.contains("POST /v1/google-pay/decrypt"), "\(result)")
+        #expect(daemon.asked == [])
+    }
+
     @Test("refuses a Google merchant with Apple's payment token, and asks nothing")
     func merchantOfOtherWallet() async throws {
         let daemon = try await FakeDaemon([:])

@@ -44,6 +44,14 @@ extension AccessPolicy {
         }
         let rules = sections.map { AccessRule($0, overflow: overflow, namesCallers: namesCallers) }
         ConfigurationSection.warnOfUnreached(zip(rules, sections).map { (rule: $0, section: $1) })
+        if root.node("trust")?["google_pay"] == nil {
+            for (rule, section) in zip(rules, sections) where rule.googlePay != nil {
+                section.warning(
+                    .googlePayRoots, "google_pay",
+                    "trust.google_pay names no file of Google's root keys, so the daemon answers requests for Google Pay "
+                        + "with not_found; name the file")
+            }
+        }
         self.init(rules: rules, overflow: overflow)
         gateway.map { warn(ofExpectationsOf: $0, sections) }
     }

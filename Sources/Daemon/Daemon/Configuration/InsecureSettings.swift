@@ -9,6 +9,7 @@ extension ConfigurationWarning.Setting {
     static let googlePayTestRoots = Self("google_pay_test_roots")
     static let onePerson = Self("one_person")
     static let databaseTLS = Self("database_tls")
+    static let googlePayRoots = Self("google_pay_roots", isInsecure: false)
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
     /// True if a reload cannot change the setting, so that its value from the start stays in force.

@@ -92,13 +92,14 @@ struct ApplePayment: WalletPayment {
 
     func check(
         _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
-    ) throws(Refusal) {
+    ) throws(Refusal) -> PaymentPayload {
         let payload = try PaymentPayload(plaintext: plaintext)
         try expected.checkCurrency(payload)
         try expected.checkAmount(payload)
+        return payload
     }
 
-    func answer(_ released: TokenDecryptor.Released) -> ReleasedPayment {
+    func answer(_ released: TokenDecryptor.Released<PaymentPayload>) -> ReleasedPayment {
         ReleasedPayment(
             transactionIdentifier: paymentToken.transactionIdentifier,
             merchantIdentifier: released.key.merchantIdentifier, publicKeyHash: paymentToken.publicKeyHash,

@@ -52,7 +52,7 @@ extension TokenDecryptor {
     func decrypt(
         _ request: GooglePayDecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?,
         turn: LoopTurn?
-    ) async throws(Refusal) -> (body: [UInt8], released: Released) {
+    ) async throws(Refusal) -> (body: [UInt8], released: Released<GooglePayPayload>) {
         let (policies, now) = (policies.current, ledgerClock.clock.now())
         // Step 1: verify Google's signatures. A repeat is exempt from the expiration of the intermediate signing key, and
         // needs a reference.
@@ -68,6 +68,6 @@ extension TokenDecryptor {
         }
         turn?.end()
         let released = try await release(payment, for: caller, policies, at: now, draft: draft, from: origin)
-        return (try payment.answer(released), released)
+        return (payment.answer(released), released)
     }
 }

@@ -60,7 +60,7 @@ struct GooglePayment: WalletPayment {
 
     func check(
         _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
-    ) throws(Refusal) {
+    ) throws(Refusal) -> GooglePayPayload {
         let payload = try GooglePayPayload(plaintext: plaintext)
         draft.change { $0.authMethod = AuditText(payload.authMethod.rawValue) }
         let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
@@ -88,6 +88,7 @@ struct GooglePayment: WalletPayment {
             GooglePayClaims(
                 of: paymentToken.transactionIdentifier, messageId: payload.messageId, for: verified.merchant
             ).messageId
+        return payload
     }
 
     private static func refusal(
@@ -108,12 +109,10 @@ struct GooglePayment: WalletPayment {
         }
     }
 
-    /// - Throws: `internal_error`; the plaintext was read before, so this cannot happen.
-    func answer(_ released: TokenDecryptor.Released) throws(Refusal) -> [UInt8] {
-        let payload = try GooglePayPayload(plaintext: released.opened.plaintext)
-        return GooglePayDecryptAnswer(
-            transactionId: paymentToken.transactionIdentifier.hex, messageId: payload.messageId,
-            authMethod: payload.authMethod.rawValue, merchantIdentifier: verified.merchant.identifier,
+    func answer(_ released: TokenDecryptor.Released<GooglePayPayload>) -> [UInt8] {
+        GooglePayDecryptAnswer(
+            transactionId: paymentToken.transactionIdentifier.hex, messageId: released.payload.messageId,
+            authMethod: released.payload.authMethod.rawValue, merchantIdentifier: verified.merchant.identifier,
             publicKeyHash: released.key.publicKeyHash.base64, protection: released.opened.tier.rawValue,
             repeated: released.isRepeat, audit: released.audit
         ).json(paymentData: released.opened.plaintext)

@@ -56,7 +56,7 @@ struct TokenDecryptor: Sendable {
     func release<Payment: WalletPayment>(
         _ payment: Payment, for caller: Caller, _ policies: Policies, at now: Date, draft: AuditDraft,
         from origin: RequestOrigin?
-    ) async throws(Refusal) -> Released {
+    ) async throws(Refusal) -> Released<Payment.Payload> {
         var key: KeyEntry?
         do throws(Refusal) {
             return try await release(payment, for: caller, policies, at: now, draft: draft, from: origin, with: &key)
@@ -69,12 +69,12 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: receives the first key that may be tried, once the caller is known to be allowed to use it. The
-    ///   parameter keeps its value if a later step throws.
+    /// - Parameter usedKey: receives the key that an Apple Pay token names, once the caller is known to be allowed to use
+    ///   it, or the key that opened a Google Pay message. The parameter keeps its value if a later step throws.
     private func release<Payment: WalletPayment>(
         _ payment: Payment, for caller: Caller, _ policies: Policies, at now: Date, draft: AuditDraft,
         from origin: RequestOrigin?, with usedKey: inout KeyEntry?
-    ) async throws(Refusal) -> Released {
+    ) async throws(Refusal) -> Released<Payment.Payload> {
         var release = try payment.release(for: caller, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         let repeatability = try await repeatability(of: payment, window, release: release)
@@ -85,7 +85,8 @@ struct TokenDecryptor: Sendable {
         let merchant = known[0].merchantIdentifier
         draft.setSubject(merchant: merchant, of: Payment.wallet)
         try payment.requirePermission(of: caller, for: merchant)
-        usedKey = known[0]
+        // A Google Pay message names no key, so its refusal before the decryption counts for none.
+        if Payment.wallet == .applePay { usedKey = known[0] }
         try payment.checkBeforeDecryption(merchant: merchant)
         let (usable, unavailable) = try await usableKeys(known, for: Payment.wallet, at: now)
 
@@ -105,9 +106,10 @@ struct TokenDecryptor: Sendable {
         release.publicKeyHash = key.publicKeyHash
         draft.setSubject(key: key.publicKeyHash)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
+        let payload: Payment.Payload
         do throws(Refusal) {
             // Step 6 comes before step 5: no claim is made for a payment that the caller does not expect.
-            try payment.check(opened.plaintext, window, for: caller, release: &release, draft: draft)
+            payload = try payment.check(opened.plaintext, window, for: caller, release: &release, draft: draft)
         } catch {
             await countIfRepeat(release)
             throw error
@@ -119,13 +121,15 @@ struct TokenDecryptor: Sendable {
         instruments.keyUses.increment([key.publicKeyHash.hex])
 
         // Step 7: return the payment, which the caller may now process.
-        return Released(key: key, opened: opened, isRepeat: claimed.isRepeat, audit: claimed.audit)
+        return Released(
+            key: key, opened: opened, payload: payload, isRepeat: claimed.isRepeat, audit: claimed.audit)
     }
 
     /// A payment that was decrypted, compared and claimed. Its plaintext leaves the daemon in the answer alone.
-    struct Released: Sendable {
+    struct Released<Payload: Sendable>: Sendable {
         let key: KeyEntry
         let opened: OpenedTransaction
+        let payload: Payload
         /// True if the same caller received the payment before.
         let isRepeat: Bool
         /// The reference of the release's audit record.
@@ -381,19 +385,4 @@ struct TokenDecryptor: Sendable {
             throw Refusal(.keyNotActive, "The merchant key's state was changed; the key no longer decrypts.")
         }
     }
-}
-
-/// The interface of the HSM tokens that the decryptor uses.
-protocol TransactionDecrypting: Sendable {
-    /// Decrypts one payment token's data.
-    /// - Parameters:
-    ///   - holders: the configured names of the HSM tokens that list the key.
-    ///   - requester: the caller. The queued calls of all callers are served round robin.
-    func decrypt(
-        _ decryption: Decryption, heldBy holders: [String], for requester: Requester
-    ) async throws(WorkerFailure) -> OpenedTransaction
-
-    /// Returns a description of the tier that the HSM tokens with this key lack, and of the remedy. Nil if the key's fault
-    /// is not a missing tier.
-    func missingTier(for key: KeyEntry) -> String?
 }

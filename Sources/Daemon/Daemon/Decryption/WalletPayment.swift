@@ -5,10 +5,13 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 /// A payment token whose signature has been verified, and the request that carries it: what only one wallet's payment
 /// tokens have. ``TokenDecryptor`` uses the members in the order in which they are declared.
 protocol WalletPayment: Sendable {
+    /// The parsed plaintext.
+    associatedtype Payload: Sendable
     static var wallet: Wallet { get }
 
     /// Creates the release that the request asks for, from what is known before the payment token is decrypted. Its
@@ -31,9 +34,24 @@ protocol WalletPayment: Sendable {
     /// - Throws: `decryption_failed` if the payment token cannot be for a key of this type.
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption
 
-    /// Step 6: compares the decrypted payment with the caller's expectations, and completes the release with what only the
-    /// plaintext shows.
+    /// Step 6: parses the plaintext, compares the payment with the caller's expectations, and completes the release with
+    /// what only the plaintext shows.
     func check(
         _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
-    ) throws(Refusal)
+    ) throws(Refusal) -> Payload
+}
+
+/// The interface of the HSM tokens that the decryptor uses.
+protocol TransactionDecrypting: Sendable {
+    /// Decrypts one payment token's data.
+    /// - Parameters:
+    ///   - holders: the configured names of the HSM tokens that list the key.
+    ///   - requester: the caller. The queued calls of all callers are served round robin.
+    func decrypt(
+        _ decryption: Decryption, heldBy holders: [String], for requester: Requester
+    ) async throws(WorkerFailure) -> OpenedTransaction
+
+    /// Returns a description of the tier that the HSM tokens with this key lack, and of the remedy. Nil if the key's fault
+    /// is not a missing tier.
+    func missingTier(for key: KeyEntry) -> String?
 }

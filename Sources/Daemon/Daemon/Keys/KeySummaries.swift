@@ -34,7 +34,7 @@ struct KeySummaries: Sendable {
 
     /// Returns the tier of a key that decrypts; nil for every other.
     private func tier(_ use: KeyUse, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
-        use.restores ? tier(use.scheme(algorithm), hsmTokens)?.rawValue : nil
+        use.restores ? tier(RestorationScheme(of: use, algorithm), hsmTokens)?.rawValue : nil
     }
 
     /// Describes a key together with the nodes that hold it.
@@ -78,16 +78,8 @@ extension HSMTokenPool {
     }
 }
 
-extension KeyUse {
-    /// The scheme with which the wallet of a key that decrypts encrypts to it.
-    func scheme(_ algorithm: KeyAlgorithm) -> RestorationScheme {
-        if self == .googlePay { return .ecV2 }
-        return algorithm == .ec ? .ecV1 : .rsaV1
-    }
-}
-
 extension KeyEntry {
-    var scheme: RestorationScheme { use.scheme(algorithm) }
+    var scheme: RestorationScheme { RestorationScheme(of: use, algorithm) }
 }
 
 extension PublicKeyAnswer {

@@ -28,10 +28,10 @@ struct ClaimPruning: Sendable {
                 ledger.note(
                     AuditRecord(
                         time: AuditTime(now), event: .claimsPrune(count: removed, before: AuditTime(before))))
-            case .clockUnconfirmed(let newest):
+            case .clockUnconfirmed:
                 logger.info(
-                    "claims are not pruned before the next release, because only a release can confirm the clock",
-                    metadata: ["clock": "\(RFC3339.string(now))", "newest.claim": "\(RFC3339.string(newest))"])
+                    "claims are not pruned before the next release of Apple Pay, because only that can confirm the clock",
+                    metadata: ["clock": "\(RFC3339.string(now))"])
             }
         } catch {
             logger.error("claims were not pruned", metadata: ["reason": "\(error)"])

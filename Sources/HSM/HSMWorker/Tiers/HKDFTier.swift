@@ -28,9 +28,7 @@ struct HKDFTier: RestorationTier {
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let point = try P256Point(checking: input.keyMaterial)
-        let count = input.ciphertext.count - HMACSHA256.tagByteCount
-        guard count > 0 else { throw .input }
-        let ciphertext = Array(input.ciphertext.prefix(count))
+        guard let (ciphertext, tag) = GooglePayMessage.split(input.ciphertext) else { throw .input }
         var objects: [ObjectHandle] = []
         defer { session.destroy(objects) }
         let keys = try derive(point, key.working, &objects, &session)
@@ -40,18 +38,19 @@ struct HKDFTier: RestorationTier {
         objects.append(authentication)
         // The HSM token makes the tag, and this process compares it. C_Verify would not show if the tag is wrong: NSS
         // then returns CKR_DEVICE_ERROR, as for its own faults. With several keys of a merchant, a wrong tag is usual.
-        let tag = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
+        let computed = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
             try session.sign(ciphertext, .sha256HMAC, key: authentication, capacity: HMACSHA256.tagByteCount)
         }
-        guard HMACSHA256.areEqual(tag, Array(input.ciphertext.suffix(HMACSHA256.tagByteCount))) else { throw .input }
+        guard HMACSHA256.areEqual(computed, tag) else { throw .input }
 
         let encryption = try session.derive(.extractKeyFromKey(firstBit: 0), from: keys, Self.encryptionTemplate)
         objects.append(encryption)
         let plaintext = try RestorationError.throwingAsHSMTokenError { () throws(CallError) in
             try session.decrypt(
-                ciphertext, .aesCTR(counterBlock: GooglePayMessage.counterBlock), key: encryption, capacity: count)
+                ciphertext, .aesCTR(counterBlock: GooglePayMessage.counterBlock), key: encryption,
+                capacity: ciphertext.count)
         }
-        guard plaintext.count == count else {
+        guard plaintext.count == ciphertext.count else {
             throw .hsmToken(CallError(call: "C_Decrypt", cause: .implausible("a plaintext of another size")))
         }
         return plaintext.withBytes { bytes in bytes.array }

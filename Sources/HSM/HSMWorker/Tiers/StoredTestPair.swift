@@ -27,7 +27,7 @@ struct StoredTestPair: Sendable {
         name =
             switch use {
             // One pair serves all schemes of its type.
-            case .processing, .googlePay: RestorationScheme(scheme.algorithm).name
+            case .processing, .googlePay: RestorationScheme(of: .processing, scheme.algorithm).name
             case .identity: "TLS"
             case .service: "JWT"
             }

@@ -94,11 +94,9 @@ struct TierSelection: Sendable {
     /// can be used.
     func unsupportedReason(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
         switch use {
-        case .processing:
-            let scheme = RestorationScheme(algorithm)
+        case .processing, .googlePay:
+            let scheme = RestorationScheme(of: use, algorithm)
             return self[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
-        case .googlePay:
-            return ecV2 == nil ? "The HSM token cannot serve \(RestorationScheme.ecV2.name)" : nil
         case .identity:
             return signatures.isEmpty ? "The HSM token makes no RSA signatures" : nil
         // The import of the key tests its signature.
@@ -112,9 +110,8 @@ struct TierSelection: Sendable {
     func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard unsupportedReason(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
         switch entry.use {
-        case .processing:
-            return self[RestorationScheme(entry.publicKey.algorithm)]?.openingFailure(with: entry, in: &session)
-        case .googlePay: return ecV2?.openingFailure(with: entry, in: &session)
+        case .processing, .googlePay:
+            return tier(for: entry, entry.use)?.openingFailure(with: entry, in: &session)
         case .identity: return signatures.selfTestFailure(with: entry, in: &session)
         case .service: return JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
@@ -125,12 +122,14 @@ struct TierSelection: Sendable {
     /// - Returns: nil if the key passed, or if there is no tier for a key that restores; otherwise the fault.
     func selfTestFailure(of entry: PrivateKeyEntry, for use: KeyUse, in session: inout Session) -> SelfTestFailure? {
         switch use {
-        case .processing:
-            self[RestorationScheme(entry.publicKey.algorithm)]?.selfTestFailure(with: entry, in: &session)
-        case .googlePay: ecV2?.selfTestFailure(with: entry, in: &session)
+        case .processing, .googlePay: tier(for: entry, use)?.selfTestFailure(with: entry, in: &session)
         case .identity: signatures.selfTestFailure(with: entry, in: &session)
         case .service: JWTSignatures.selfTestFailure(with: entry, in: &session)
         }
+    }
+
+    private func tier(for entry: PrivateKeyEntry, _ use: KeyUse) -> (any RestorationTier)? {
+        self[RestorationScheme(of: use, entry.publicKey.algorithm)]
     }
 
     /// Signs with a new test key pair, to show whether the HSM token signs at all with keys of this use.
@@ -150,7 +149,7 @@ struct TierSelection: Sendable {
         _ algorithm: KeyAlgorithm, in session: inout Session, _ allowExtractableSecret: Bool, _ makesStoredPair: Bool,
         _ deadline: inout CallDeadline
     ) {
-        let scheme = RestorationScheme(algorithm)
+        let scheme = RestorationScheme(of: .processing, algorithm)
         let key: TestKeyPair
         do throws(CallError) {
             key = try deadline.retryingWhileBusy { [keeper] () throws(CallError) in
@@ -219,11 +218,6 @@ extension SelfTestFailure {
 }
 
 extension RestorationScheme {
-    /// Apple's scheme for keys of this type.
-    init(_ algorithm: KeyAlgorithm) {
-        self = algorithm == .ec ? .ecV1 : .rsaV1
-    }
-
     var name: String {
         switch self {
         case .ecV1: "EC_v1"

@@ -64,6 +64,12 @@ struct DecryptCommand: AsyncParsableCommand {
         // This process's memory will contain account numbers.
         _ = paytokend_forbid_dumps()
         let paymentToken = try InputFile.readPaymentToken(file)
+        guard !InputFile.isGooglePay(paymentToken: paymentToken) else {
+            throw CommandFailure(
+                .usage,
+                "\(InputFile.name(file)) is a payment token of Google Pay; decrypt it with POST /v1/google-pay/decrypt."
+            )
+        }
         let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
         let body = requestBody(paymentToken: paymentToken, applicationData: applicationData)
         let connection = socket.connection

@@ -35,10 +35,14 @@ package enum ClaimRow {
             .first.map { try read($0).1 }
     }
 
-    /// Reads the time of the newest claim of Apple Pay, by which the clock is confirmed: Apple's signing time was within
-    /// the window around it. A Google Pay message is accepted for its whole lifetime, so its claim confirms no clock.
-    package static let newestOfApplePay =
-        "SELECT claimed_at FROM claim WHERE message_claim IS NULL ORDER BY claimed_at DESC LIMIT 1"
+    /// Reads the time of the newest claim of Apple Pay since `$1`, by which the clock is confirmed: Apple's signing time
+    /// was within the window around it. A Google Pay message is accepted for its whole lifetime, so its claim confirms no
+    /// clock. Without the limit, a ledger with few claims of Apple Pay would be read from its end to its beginning.
+    package static let newestOfApplePay = """
+        SELECT claimed_at FROM claim WHERE message_claim IS NULL AND claimed_at >= $1 ORDER BY claimed_at DESC LIMIT 1
+        """
+
+    package static let oldest = "SELECT min(claimed_at) FROM claim"
 
     package static let columns =
         "transaction_id, caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats"

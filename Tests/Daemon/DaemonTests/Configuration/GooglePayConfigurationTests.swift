@@ -61,6 +61,18 @@ struct GooglePayConfigurationTests {
         #expect(fixture.problems(ConfigurationFixture.minimum + "ledger: { retain_claims: 60d }\n" + longer) == [])
     }
 
+    @Test("warns of a rule that serves Google Pay without Google's root keys")
+    func rootKeysMissing() throws {
+        let fixture = try ConfigurationFixture()
+        let text = Self.onePerson + Self.rule + Self.google + "{ merchants: [BCR2] }\n"
+        let missing = try fixture.load(text).warnings.filter { $0.setting == .googlePayRoots }
+        #expect(missing.map { String($0.place.split(separator: " ").last ?? "") } == ["access[0].google_pay"])
+        try fixture.directory.write(GooglePayForge().rootKeys(expiration: Date()), to: "google.json")
+        let named = try fixture.load("trust: { google_pay: google.json }\n" + text).warnings
+        #expect(!named.contains { $0.setting == .googlePayRoots })
+        #expect(!(try fixture.load(Self.onePerson + Self.rule).warnings.contains { $0.setting == .googlePayRoots }))
+    }
+
     @Test("serves Apple Pay alone without wallets, and cryptograms alone without auth_methods")
     func defaults() throws {
         let fixture = try ConfigurationFixture()

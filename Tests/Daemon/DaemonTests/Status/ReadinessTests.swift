@@ -58,7 +58,8 @@ import WorkerProtocol
                             isProtected: true,
                             // If the HSM token has no tier for a key, the worker cannot test the key pair, and reports
                             // it as inconsistent.
-                            inconsistency: hsmToken.condition.tier(for: KeyUse.processing.scheme(algorithm)) == nil
+                            inconsistency: hsmToken.condition.tier(for: RestorationScheme(of: .processing, algorithm))
+                                == nil
                                 ? "The HSM token cannot serve it." : nil)
                     }
                 )
