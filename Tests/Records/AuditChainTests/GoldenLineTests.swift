@@ -38,6 +38,18 @@ struct GoldenLineTests {
         "traceId":"4bf92f3577b34da6a3ce929d0e0e4736","parentId":"00f067aa0ba902b7",\#
         "hash":"c2afaf8c062552219157129045beda96d19a9a2af7d079b3d5fa461a218975e3"}
         """#
+    static let googlePay = #"""
+        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt","outcome":"ok",\#
+        "caller":{"name":"checkout","uid":1001},"merchant":"12345678901234567890",\#
+        "publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",\#
+        "transactionId":"202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f","protection":"B",\#
+        "token":"primary","wallet":"google-pay",\#
+        "reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059","amount":"10.99",\#
+        "currency":"EUR","authMethod":"CRYPTOGRAM_3DS",\#
+        "triedKeys":["QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=",\#
+        "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="],\#
+        "hash":"bad81cdc8f9a2febd054dd48509d2b963a34c6672e9c7f14bc4db875e9c431e8"}
+        """#
     static let checkpoint = #"""
         {"checkpoint":{"node":"backend-1","sequence":2,\#
         "hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7","time":"2026-01-31T12:01:00.000Z",\#
@@ -84,6 +96,35 @@ struct GoldenLineTests {
         #expect(lines[1].hash.hex == "694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7")
         #expect(head.sequence == 2)
         #expect(head.hash == lines[1].hash)
+    }
+
+    @Test("writes wallet, statements, kind of number and tried keys of a Google Pay message, and reads them")
+    func googlePayLine() throws {
+        var message = GooglePayDecryption(
+            reference: .of(Array("order-1234".utf8)), amount: AuditText("10.99"), currency: AuditText("EUR"))
+        message.authMethod = AuditText("CRYPTOGRAM_3DS")
+        let key = try required(AuditDigest(bytes: Array(0..<32)))
+        message.triedKeys = [try required(AuditDigest(bytes: Array(64..<96))), key]
+        let record = AuditRecord(
+            time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00Z")), event: .decryptGooglePay(message),
+            caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: nil),
+            merchant: AuditText(merchantAtGoogle: "12345678901234567890"), publicKeyHash: key,
+            transactionId: AuditDigest(bytes: Array(32..<64)), protection: .b, hsmToken: AuditText("primary"))
+        var head = ChainHead(node: try required(AuditNode("backend-1")))
+        #expect(String(decoding: head.append(record).bytes, as: UTF8.self) == Self.googlePay)
+        let entry = try AuditEntry(line: Array(Self.googlePay.utf8))
+        #expect(entry.details["wallet"]?.stringValue == "google-pay")
+        #expect(entry.details["authMethod"]?.stringValue == "CRYPTOGRAM_3DS")
+    }
+
+    @Test(
+        "keeps a merchant's identifier of 20 digits, and masks shorter and longer runs of digits",
+        arguments: [("1234567890123456789", false), ("12345678901234567890", true), ("123456789012345678901", false)])
+    func merchantAtGoogle(identifier: String, isKept: Bool) throws {
+        #expect((AuditText(merchantAtGoogle: identifier).text == identifier) == isKept)
+        // A search for the identifier finds the record.
+        let filter = try AuditFilter(["merchant": identifier])
+        #expect(filter.merchant == AuditText(merchantAtGoogle: identifier))
     }
 
     @Test(

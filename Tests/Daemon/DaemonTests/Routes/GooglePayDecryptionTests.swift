@@ -13,17 +13,20 @@ import WorkerProtocol
 
 @Suite("Decrypting Google Pay messages, without a worker")
 struct GooglePayDecryptionTests {
-    private static let merchant = "BCR2DN4TEXAMPLE"
-    private static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
-    private static let rule =
+    static let merchant = "BCR2DN4TEXAMPLE"
+    static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
+    static let rule =
         "wallets: [apple-pay, google-pay], google_pay: { merchants: [BCR2DN4TEXAMPLE], auth_methods: [CRYPTOGRAM_3DS] }"
-    private static let now = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
-    private static let nextWeek = now.addingTimeInterval(7 * 86_400 - 60)
+    static let now = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
+    static let nextWeek = now.addingTimeInterval(7 * 86_400 - 60)
 
-    private let forge = GooglePayForge()
+    let forge = GooglePayForge()
 
-    private func fixture(
-        rule: String = rule, keys: [(age: Double, state: KeyState)] = [(1, .active)]
+    /// - Parameters:
+    ///   - keys: the merchant's keys, each with its age in days.
+    ///   - cutOff: the cut-off of the keys that are deactivated, in days from now; nil for none.
+    func fixture(
+        rule: String = rule, keys: [(age: Double, state: KeyState)] = [(1, .active)], cutOff: Double? = nil
     ) async throws -> (PaymentRoutesFixture, [PublicKeyHash]) {
         let made = keys.map { key in
             let der = Array(P256.KeyAgreement.PrivateKey().publicKey.derRepresentation)
@@ -31,7 +34,9 @@ struct GooglePayDecryptionTests {
                 subjectPublicKeyInfo: der,
                 keyRecord: KeyRecord(
                     publicKeyHash: .of(subjectPublicKeyInfo: der), merchantIdentifier: Self.merchant, algorithm: .ec,
-                    use: .googlePay, state: key.state, createdAt: Self.now.addingTimeInterval(-key.age * 86_400),
+                    use: .googlePay, state: key.state,
+                    cutOff: key.state == .deactivated ? cutOff.map { Self.now.addingTimeInterval($0 * 86_400) } : nil,
+                    createdAt: Self.now.addingTimeInterval(-key.age * 86_400),
                     origin: .generated)
             )
         }
@@ -40,7 +45,7 @@ struct GooglePayDecryptionTests {
         return (fixture, made.map(\.keyRecord.publicKeyHash))
     }
 
-    private static func plaintext(
+    static func plaintext(
         expiring: Date = nextWeek, messageId: String = UUID().uuidString, method: String = "CRYPTOGRAM_3DS"
     ) -> [UInt8] {
         Array(
@@ -52,7 +57,7 @@ struct GooglePayDecryptionTests {
     }
 
     /// A message whose plaintext the worker's stand-in knows.
-    private func message(
+    func message(
         _ fixture: PaymentRoutesFixture, _ plaintext: [UInt8] = Self.plaintext(), keyExpiration: Date = nextWeek,
         merchant: String = merchant
     ) throws -> GooglePayEnvelope {
@@ -62,7 +67,7 @@ struct GooglePayDecryptionTests {
             expiration: keyExpiration)
     }
 
-    private func decrypt(
+    func decrypt(
         _ fixture: PaymentRoutesFixture, _ envelope: GooglePayEnvelope, reference: String? = "order-1",
         merchant: String = merchant, _ more: String = ""
     ) async throws -> (status: Int, code: String?, members: JSONObject) {

@@ -103,6 +103,23 @@ struct LedgerMoveTests {
         await other.close()
     }
 
+    @Test("moves both names of a Google Pay message, so that no other message with its messageId is released")
+    func googlePay() async throws {
+        let fixture = try await MoveFixture { ledger in
+            try await ledger.store(
+                LedgerFixture.record(GooglePayClaimTests.key, merchant: "BCR2DN4TEXAMPLE", use: .googlePay))
+        }
+        let file = try await fixture.openFile()
+        #expect(try await file.release(GooglePayClaimTests.message(1, messageId: 1)) == .released)
+        await file.close()
+        #expect(try await fixture.move().carryOut().status == .moved)
+        let moved = try await fixture.openDatabase()
+        #expect(try await moved.release(GooglePayClaimTests.message(1, messageId: 1)) == .repeated)
+        #expect(try await moved.release(GooglePayClaimTests.message(2, messageId: 1)) == .replayed)
+        #expect(try await moved.release(GooglePayClaimTests.message(2, messageId: 2)) == .released)
+        await moved.close()
+    }
+
     @Test("moves the names of attempts, so that the next one follows the file's last release and no other")
     func namedAttempts() async throws {
         let fixture = try await MoveFixture()

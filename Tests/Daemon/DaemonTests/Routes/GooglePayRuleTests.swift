@@ -1,0 +1,110 @@
+import Foundation
+import KeyTypes
+import PaymentToken
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// Rules that both wallets share, for Google Pay messages.
+extension GooglePayDecryptionTests {
+    @Test("repeats for an attempt that names the last one, and refuses any other before the HSM is used")
+    func attempts() async throws {
+        let (fixture, _) = try await fixture()
+        let envelope = try message(fixture)
+        func decrypt(
+            _ attempt: Int, after: [Int] = []
+        ) async throws -> (status: Int, code: String?, members: JSONObject) {
+            let names = after.map { "\"\(Self.attempt($0))\"" }.joined(separator: ",")
+            return try await self.decrypt(
+                fixture, envelope,
+                ",\"attempt\":\"\(Self.attempt(attempt))\"" + (after.isEmpty ? "" : ",\"after\":[\(names)]"))
+        }
+        #expect(try await decrypt(1).members["repeated"] == .bool(false))
+        let calls = fixture.hsm.calls
+        #expect(try await decrypt(2).code == "transaction_replayed")
+        #expect(try await decrypt(2, after: [3]).code == "transaction_replayed")
+        #expect(fixture.hsm.calls == calls)
+        #expect(try await decrypt(2, after: [1]).members["repeated"] == .bool(true))
+        // The last release is now by attempt 2.
+        #expect(try await decrypt(3, after: [1]).code == "transaction_replayed")
+        #expect(try await decrypt(3, after: [1, 2]).members["repeated"] == .bool(true))
+    }
+
+    private static func attempt(_ number: Int) -> String { "000000000000000\(number)" }
+
+    @Test("counts repeats that the rule's auth_methods no longer permit against the hundred, and then calls no HSM")
+    func refusedRepeats() async throws {
+        let both = Self.rule.replacing("[CRYPTOGRAM_3DS]", with: "[CRYPTOGRAM_3DS, PAN_ONLY]")
+        let (fixture, _) = try await fixture(rule: both)
+        let envelope = try message(fixture, Self.plaintext(method: "PAN_ONLY"))
+        #expect(try await decrypt(fixture, envelope).members["repeated"] == .bool(false))
+        try fixture.change(rule: Self.rule)
+        for number in 1...100 {
+            #expect(try await decrypt(fixture, envelope).code == "auth_method_not_allowed", "\(number)")
+        }
+        let calls = fixture.hsm.calls
+        #expect(calls == 101)
+        #expect(try await decrypt(fixture, envelope).code == "transaction_replayed")
+        // The hundred are used up for a rule that permits the message, too.
+        try fixture.change(rule: both)
+        #expect(try await decrypt(fixture, envelope).code == "transaction_replayed")
+        #expect(fixture.hsm.calls == calls)
+    }
+
+    @Test("tries the four newest keys, and no fifth one")
+    func fifthKey() async throws {
+        let (fixture, keys) = try await fixture(
+            keys: [(4, .active), (1, .active), (3, .active), (2, .active), (5, .deactivated)], cutOff: 1)
+        fixture.hsm.onlyKey.change { $0 = keys[4].bytes }
+        #expect(try await decrypt(fixture, try message(fixture)).code == "decryption_failed")
+        #expect(fixture.hsm.tried.current.map(\.publicKeyHash) == [1, 3, 2, 0].map { keys[$0].bytes })
+    }
+
+    @Test("tries a retired key last, and only before its cut-off")
+    func retiredKey() async throws {
+        let (fixture, keys) = try await fixture(keys: [(1, .deactivated), (9, .active)], cutOff: 1)
+        fixture.hsm.onlyKey.change { $0 = keys[0].bytes }
+        #expect(try await decrypt(fixture, try message(fixture)).status == 200)
+        #expect(fixture.hsm.tried.current.map(\.publicKeyHash) == [keys[1].bytes, keys[0].bytes])
+        fixture.lead.change { $0 = 86_401 }
+        #expect(try await decrypt(fixture, try message(fixture)).code == "decryption_failed")
+        #expect(fixture.hsm.tried.current.last?.publicKeyHash == keys[1].bytes)
+    }
+
+    @Test("opens no payment token of Apple Pay that names a Google Pay key, and calls no HSM")
+    func appleTokenForGoogleKey() async throws {
+        let (fixture, keys) = try await fixture()
+        let apple = String(decoding: try fixture.mint().paymentToken, as: UTF8.self)
+        let own = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo).base64
+        #expect(apple.contains(own))
+        // Apple's signature does not cover the hash.
+        let answer = try await fixture.post(
+            "/v1/decrypt", Array("{\"token\":\(apple.replacing(own, with: keys[0].base64))}".utf8))
+        #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string("key_not_active"))
+        #expect(fixture.hsm.calls == 0)
+    }
+
+    @Test("with a clock six days fast, releases messages and refuses payment tokens of Apple Pay")
+    func fastClock() async throws {
+        let (fixture, _) = try await fixture()
+        let apple = String(decoding: try fixture.mint().paymentToken, as: UTF8.self)
+        fixture.lead.change { $0 = 6 * 86_400 }
+        let refused = try await fixture.post("/v1/decrypt", Array("{\"token\":\(apple)}".utf8))
+        #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("signing_time_outside_window"))
+        #expect(try await decrypt(fixture, try message(fixture)).status == 200)
+    }
+
+    @Test("with a clock six days slow, releases a message that is six days old, once, and no newer one")
+    func slowClock() async throws {
+        let (fixture, _) = try await fixture()
+        fixture.lead.change { $0 = -6 * 86_400 }
+        #expect(try await decrypt(fixture, try message(fixture)).code == "signing_time_outside_window")
+        let old = try message(fixture, Self.plaintext(expiring: Self.now.addingTimeInterval(86_400)))
+        #expect(try await decrypt(fixture, old).status == 200)
+        fixture.lead.change { $0 = 0 }
+        #expect(try await decrypt(fixture, old, reference: "order-2").code == "transaction_replayed")
+        #expect(try await decrypt(fixture, old, reference: nil).code == "transaction_replayed")
+    }
+}
