@@ -38,4 +38,31 @@ extension ImportTranscripts {
         #expect(certified.status == 64 && certified.error.contains("neither certificate nor merchant"))
         #expect(daemon.asked.count == asked)
     }
+
+    @Test("seals a Google Pay key for the merchant at Google, and refuses the options of Apple's keys")
+    func googlePayKeyImport() async throws {
+        let files = try await files()
+        try await files.openssl("pkey -in key.pem -pubout -outform DER -out public.der")
+        let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(importKey: importKey)), "POST /v1/keys/import": .ok(Sample.key),
+        ])
+        let arguments = ["key", "import", "--wallet", "google-pay", "--private-key", files.path("key.pem")]
+        let merchant = ["--merchant-identifier", "BCR2DN4TEXAMPLE"]
+        let result = try await Command.paytokenctl(arguments + merchant, socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        let request = try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body)
+        #expect(request.use == "google-pay" && request.merchantIdentifier == "BCR2DN4TEXAMPLE")
+        #expect(request.publicKey == Data(try bytes(files.path("public.der"))).base64EncodedString())
+        #expect(request.certificate == nil && request.sealedKeys.count == 1)
+
+        let asked = daemon.asked.count
+        let unnamed = try await Command.paytokenctl(arguments, socket: daemon.path)
+        #expect(unnamed.status == 64 && unnamed.error.contains("--merchant-identifier"), "\(unnamed)")
+        for more in [["--certificate", files.path("certificate.pem")], ["--use", "service"], ["--allow-expired"]] {
+            let refused = try await Command.paytokenctl(arguments + merchant + more, socket: daemon.path)
+            #expect(refused.status == 64 && refused.error.contains("no certificate"), "\(refused)")
+        }
+        #expect(daemon.asked.count == asked)
+    }
 }

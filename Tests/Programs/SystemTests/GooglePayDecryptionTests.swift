@@ -14,8 +14,8 @@ import TokenForge
     let forge = GooglePayForge()
     let nextWeek = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down) + 7 * 86_400 - 60)
 
-    private func daemon() async throws -> DaemonHarness {
-        var configuration = DaemonConfiguration()
+    func daemon(_ configuration: DaemonConfiguration = DaemonConfiguration()) async throws -> DaemonHarness {
+        var configuration = configuration
         configuration.googlePay = "google.json"
         configuration.access = [
             """
@@ -44,7 +44,7 @@ import TokenForge
         return (Array(hash).hexadecimal, Array(point))
     }
 
-    private func message(to point: [UInt8], messageId: String) throws -> (json: String, plaintext: [UInt8]) {
+    func message(to point: [UInt8], messageId: String) throws -> (json: String, plaintext: [UInt8]) {
         let plaintext = Array(
             """
             {"messageExpiration":"\(GooglePayText.time(nextWeek))","messageId":"\(messageId)","paymentMethod":"CARD",\
@@ -57,7 +57,7 @@ import TokenForge
         return (envelope.json, plaintext)
     }
 
-    private func decrypt(
+    func decrypt(
         _ token: String, _ harness: DaemonHarness, reference: String = "order-1"
     ) async throws -> CurlAnswer {
         try await Curl.request(
@@ -103,6 +103,62 @@ import TokenForge
             #expect(!bytes.contains(Array("4111111111111111".utf8)), "\(path)")
             #expect(!bytes.contains(Array(Self.cryptogram.utf8)), "\(path)")
         }
+    }
+
+    @Test("releases a message once at two hosts with one HSM and one database, also if both get it at once")
+    func twoHosts() async throws {
+        let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
+        defer { withExtendedLifetime(hsmToken) {} }
+        func host(_ name: String) async throws -> DaemonHarness {
+            var configuration = DaemonConfiguration()
+            configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
+            configuration.database = database
+            configuration.ledger = ["node: \(name)"]
+            return try await daemon(configuration)
+        }
+        let first = try await host("host-1")
+        let made = try await key(first)
+        let second = try await host("host-2")
+        let paid = try message(to: made.point, messageId: "one").json
+        #expect(try await decrypt(paid, first).member("repeated") == .bool(false))
+        // The attempt on the other host is the same caller's, which repeats with the same reference alone.
+        #expect(try await decrypt(paid, second).member("repeated") == .bool(true))
+        #expect(try await decrypt(paid, second, reference: "order-2").code == "transaction_replayed")
+        let again = try message(to: made.point, messageId: "one").json
+        #expect(try await decrypt(again, second).code == "transaction_replayed")
+        for round in 0..<5 {
+            let token = try message(to: made.point, messageId: "round-\(round)").json
+            async let one = decrypt(token, first, reference: "order-a")
+            async let other = decrypt(token, second, reference: "order-b")
+            let answers = [try await one, try await other]
+            #expect(answers.count { $0.status == 200 } == 1, "\(answers)")
+            #expect(answers.count { $0.code == "transaction_replayed" } == 1, "\(answers)")
+        }
+        for host in [first, second] {
+            let verified = try await host.paytokenctl(["audit", "verify"])
+            #expect(verified.status == 0, "\(verified)")
+            #expect(try await host.stop().status == 0)
+        }
+    }
+
+    @Test("refuses a merchant's fifth active key before it makes one, also in a dry run")
+    func fifthKey() async throws {
+        let harness = try await daemon()
+        for _ in 0..<4 { _ = try await key(harness) }
+        func generate(_ more: [String] = []) async throws -> ProgramResult {
+            try await harness.paytokenctl(
+                ["key", "generate", "--wallet", "google-pay", "--merchant-identifier", Self.merchant] + more)
+        }
+        for more in [["--dry-run"], []] {
+            let refused = try await generate(more)
+            #expect(refused.status == 1 && refused.error.contains("4 active Google Pay keys"), "\(refused)")
+        }
+        let listed = try await harness.paytokenctl(["key", "list", "--output", "json"])
+        let keys = try JSONValue(parsing: listed.output).arrayValue
+        #expect(keys?.count == 4, "\(listed)")
+        let apple = try await harness.paytokenctl(["key", "generate", "--merchant-identifier", Self.merchant])
+        #expect(apple.status == 1 && apple.error.contains("looks like a merchant's identifier at Google"), "\(apple)")
+        #expect(try await harness.stop().status == 0)
     }
 
     @Test("refuses a released message after a restart, and repeats it for its caller")

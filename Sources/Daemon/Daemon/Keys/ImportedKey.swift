@@ -1,5 +1,6 @@
 import AuditChain
 import Encodings
+import Foundation
 import KeyTypes
 import MerchantKeys
 import PaymentToken
@@ -10,11 +11,11 @@ struct ImportedKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
     let use: KeyUse
-    /// The merchant identifier, or a service key's key id.
+    /// The merchant identifier at Apple or Google, or a service key's key id.
     let merchant: String
-    /// The merchant's certificate; nil for a service key.
+    /// The merchant's certificate; nil for a use without certificates.
     let certificate: MerchantCertificate?
-    /// A service key's SubjectPublicKeyInfo in DER; empty for a key with a certificate.
+    /// The SubjectPublicKeyInfo in DER of a key without a certificate; empty for one with a certificate.
     let publicKey: [UInt8]
 
     /// - Parameter merchant: the merchant identifier that
@@ -39,15 +40,24 @@ struct ImportedKey: Sendable {
                 "The configuration has no section renewal, which names the key; add issuer and key_id, and restart.",
                 details: "renewal.key_id")
         }
+        try self.init(publicKey: publicKey, use: .service, merchant: renewal.keyId)
+    }
+
+    /// - Parameters:
+    ///   - publicKey: SubjectPublicKeyInfo in DER.
+    ///   - use: a use without certificates.
+    ///   - merchant: the merchant's identifier at Google, or a service key's key id.
+    /// - Throws: `malformed_request` unless the key is EC on P-256.
+    init(publicKey: [UInt8], use: KeyUse, merchant: String) throws(Refusal) {
         guard let parsed = try? SubjectPublicKeyInfo(der: publicKey), case .ec = parsed.key else {
             throw Refusal(
-                .malformedRequest, "publicKey is not an EC key on P-256, which Apple's API requires.",
+                .malformedRequest, "publicKey is not an EC key on P-256, which a \(use.name) key must be.",
                 details: "publicKey")
         }
         publicKeyHash = PublicKeyHash.of(subjectPublicKeyInfo: publicKey)
         algorithm = .ec
-        use = .service
-        merchant = renewal.keyId
+        self.use = use
+        self.merchant = merchant
         certificate = nil
         self.publicKey = publicKey
     }
@@ -58,5 +68,25 @@ struct ImportedKey: Sendable {
     func facts(_ origin: KeyFacts.Origin?) -> KeyFacts {
         guard let certificate else { return KeyFacts(algorithm: algorithm, origin: origin) }
         return KeyFacts(certificate, origin: origin)
+    }
+}
+
+extension KeyFacts {
+    /// Creates the facts that an audit record states about a key with this certificate.
+    init(_ certificate: MerchantCertificate, origin: Origin?) {
+        self.init(
+            algorithm: certificate.algorithm, origin: origin, certificateEnd: AuditTime(certificate.notAfter),
+            issuer: AuditText(certificate.issuer))
+    }
+}
+
+extension KeyFacts.Origin {
+    init(_ origin: KeyRecord.Origin) {
+        self =
+            switch origin {
+            case .imported: .imported
+            case .generated: .generated
+            case .adopted: .adopted
+            }
     }
 }

@@ -36,7 +36,7 @@ extension KeyAdministration {
         draft.setEvent(.keyGenerate())
         let merchant = order.merchantIdentifier
         try Self.requireMerchantIdentifier(merchant, order.use)
-        draft.setSubject(merchant: merchant, of: order.use == .googlePay ? .googlePay : .applePay)
+        draft.setSubject(merchant: merchant, of: order.use.wallet)
         guard order.use != .googlePay || order.algorithm == .ec else {
             throw Refusal(
                 .malformedRequest, "A Google Pay key is EC: Google encrypts to no other.",
@@ -48,6 +48,8 @@ extension KeyAdministration {
                 details: "type: RSA, or leave it out")
         }
         let hsmToken = try hsmTokenForNewKey(order.hsmToken)
+        // A Google Pay key is active at once; other keys count when they get their certificate.
+        if order.use == .googlePay { try requireRoom(for: order.use, of: merchant) }
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
         draft.used(hsmToken: hsmToken.name)
@@ -130,6 +132,12 @@ extension KeyAdministration {
                         + "Apple's, with points, are for Apple Pay keys.", details: "merchantIdentifier")
             }
             return
+        }
+        guard !merchant.hasPrefix("BCR2") || merchant.contains(".") else {
+            throw Refusal(
+                .malformedRequest,
+                "This looks like a merchant's identifier at Google. Name the use google-pay, or Apple's identifier of the "
+                    + "merchant.", details: "merchantIdentifier")
         }
         guard MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(

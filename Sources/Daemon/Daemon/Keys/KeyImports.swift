@@ -18,6 +18,8 @@ extension KeyAdministration {
             case certificate([UInt8], merchantIdentifier: String?)
             /// A service key's SubjectPublicKeyInfo.
             case servicePublicKey([UInt8])
+            /// A Google Pay key's SubjectPublicKeyInfo, and the merchant's identifier at Google.
+            case googlePayPublicKey([UInt8], merchantIdentifier: String)
         }
 
         let publicPart: PublicPart
@@ -47,7 +49,7 @@ extension KeyAdministration {
         case pending(Approval)
     }
 
-    /// Imports a private key, with its certificate unless it is a service key, into one or more HSM tokens, and puts it
+    /// Imports a private key, with its certificate if keys of its use have one, into one or more HSM tokens, and puts it
     /// into service.
     ///
     /// The key enters service only if all of these HSM tokens accept it. If one of them cannot be reached or refuses
@@ -57,11 +59,11 @@ extension KeyAdministration {
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let imported = try importedKey(of: request, draft: draft)
-        draft.setSubject(merchant: imported.merchant)
+        draft.setSubject(merchant: imported.merchant, of: imported.use.wallet)
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: imported.publicKeyHash)
         try Self.requireImportable(known, imported)
-        try requireRoom(for: imported)
+        try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let names = request.sealedKeys.map(\.hsmToken)
         guard !dryRun else { return .wouldServe(imported, hsmTokens: names) }
 
@@ -72,6 +74,8 @@ extension KeyAdministration {
             parameters.add(imported.approvedBytes)
             parameters.add(imported.merchant)
             for name in names.sorted() { parameters.add(name) }
+            // Without this, the approval of a service key would permit the same key for a merchant named like its key id.
+            if imported.use == .googlePay { parameters.add(imported.use.name) }
             guard let approval = request.approval else {
                 return .pending(
                     try await recorder.ask(
@@ -110,11 +114,13 @@ extension KeyAdministration {
         let (certificate, expected): (MerchantCertificate, String?)
         switch request.publicPart {
         case .servicePublicKey(let publicKey):
-            let imported = try ImportedKey(servicePublicKey: publicKey, named: renewal)
-            draft.setSubject(key: imported.publicKeyHash)
-            draft.setEvent(
-                .keyImport(certificate: nil, approval: request.approval, key: imported.facts(.imported)))
-            return imported
+            return uncertified(
+                try ImportedKey(servicePublicKey: publicKey, named: renewal), approval: request.approval, draft: draft)
+        case .googlePayPublicKey(let publicKey, let merchant):
+            try Self.requireMerchantIdentifier(merchant, .googlePay)
+            return uncertified(
+                try ImportedKey(publicKey: publicKey, use: .googlePay, merchant: merchant), approval: request.approval,
+                draft: draft)
         case .certificate(let der, let merchantIdentifier):
             draft.setEvent(.keyImport(certificate: AuditDigest.of(der), approval: request.approval))
             (certificate, expected) = (try Self.read(der), merchantIdentifier)
@@ -127,6 +133,15 @@ extension KeyAdministration {
         let merchant = try certificate.merchantForImport(
             expected: expected, allowExpired: request.allowExpired, now: clock.now())
         return ImportedKey(certificate, use: try Self.use(of: certificate), merchant: merchant)
+    }
+
+    /// States a key without a certificate in the draft.
+    private func uncertified(
+        _ imported: ImportedKey, approval: ApprovalIdentifier?, draft: AuditDraft
+    ) -> ImportedKey {
+        draft.setSubject(key: imported.publicKeyHash)
+        draft.setEvent(.keyImport(certificate: nil, approval: approval, key: imported.facts(.imported)))
+        return imported
     }
 
     /// Stores a certificate with its private key, in every HSM token that holds the key.
@@ -163,7 +178,7 @@ extension KeyAdministration {
                 key: KeyFacts(certificate, origin: (known?.origin).map(KeyFacts.Origin.init))))
         let imported = ImportedKey(certificate, use: entry.use, merchant: merchant)
         try Self.requireImportable(known, imported)
-        try requireRoom(for: imported)
+        try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
         guard !dryRun else {
             return .wouldServe(imported, hsmTokens: showing.map(\.name))
@@ -210,15 +225,16 @@ extension KeyAdministration {
 
     /// Checks that the merchant may have another active key of this use, before any HSM token is changed. The
     /// transaction that activates the key repeats the check.
-    private func requireRoom(for imported: ImportedKey) throws(Refusal) {
-        guard let limit = imported.use.maximumActive else { return }
+    func requireRoom(
+        for use: KeyUse, of merchant: String, except hash: PublicKeyHash? = nil
+    ) throws(Refusal) {
+        guard let limit = use.maximumActive else { return }
         let active = catalogue.index.entries.filter {
-            $0.merchantIdentifier == imported.merchant && $0.use == imported.use && $0.state == .active
-                && $0.publicKeyHash != imported.publicKeyHash
+            $0.merchantIdentifier == merchant && $0.use == use && $0.state == .active && $0.publicKeyHash != hash
         }
         guard active.count < limit else {
             throw Refusal(
-                .invalidState, KeyRecordConflict.tooManyActive(imported.use).description,
+                .invalidState, KeyRecordConflict.tooManyActive(use).description,
                 details: active.map { String($0.publicKeyHash.hex.prefix(16)) }.joined(separator: ", "))
         }
     }
@@ -375,25 +391,5 @@ extension KeyAdministration {
                 approval: activation.approval, records: [recorder.auditRecord(of: draft, by: caller)]),
             for: draft)
         return try await refreshedEntry(activation.key.publicKeyHash, in: holders)
-    }
-}
-
-extension KeyFacts {
-    /// Creates the facts that an audit record states about a key with this certificate.
-    init(_ certificate: MerchantCertificate, origin: Origin?) {
-        self.init(
-            algorithm: certificate.algorithm, origin: origin, certificateEnd: AuditTime(certificate.notAfter),
-            issuer: AuditText(certificate.issuer))
-    }
-}
-
-extension KeyFacts.Origin {
-    init(_ origin: KeyRecord.Origin) {
-        self =
-            switch origin {
-            case .imported: .imported
-            case .generated: .generated
-            case .adopted: .adopted
-            }
     }
 }

@@ -67,7 +67,7 @@ final class AuditDraft: Sendable {
             $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
             $0.facts.merchant =
                 key.merchantIdentifier.isEmpty
-                ? nil : AuditText(key.merchantIdentifier, of: key.use == .googlePay ? .googlePay : .applePay)
+                ? nil : AuditText(key.merchantIdentifier, of: key.use.wallet)
         }
     }
 
@@ -139,4 +139,9 @@ extension AuditText {
     fileprivate init(_ merchant: String, of wallet: Wallet) {
         self = wallet == .googlePay ? AuditText(merchantAtGoogle: merchant) : AuditText(merchant)
     }
+}
+
+extension KeyUse {
+    /// The wallet whose company knows the merchant of a key with this use.
+    var wallet: Wallet { self == .googlePay ? .googlePay : .applePay }
 }

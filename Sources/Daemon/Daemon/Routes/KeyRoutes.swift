@@ -133,7 +133,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: Imports
 
-    /// Handles `POST /v1/keys/import`: imports a private key, with its certificate unless it is a service key. The
+    /// Handles `POST /v1/keys/import`: imports a private key, with its certificate if keys of its use have one. The
     /// request has the key once for each HSM token, encrypted so that only that HSM token's worker can decrypt it.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyImport(certificate: nil, approval: nil))
@@ -153,7 +153,7 @@ struct KeyRoutes: Sendable {
         return try answer(outcome)
     }
 
-    /// - Throws: malformed_request unless the request has a certificate, or the public key of a service key.
+    /// - Throws: malformed_request unless the request has a certificate, or the public key of a use without certificates.
     private static func publicPart(
         of body: KeyImportRequest
     ) throws(Refusal) -> KeyAdministration.KeyImport.PublicPart {
@@ -162,11 +162,15 @@ struct KeyRoutes: Sendable {
             .certificate(try base64(certificate, "certificate"), merchantIdentifier: body.merchantIdentifier)
         case (.service, nil, let publicKey?) where body.merchantIdentifier == nil:
             .servicePublicKey(try base64(publicKey, "publicKey"))
+        case (.googlePay, nil, let publicKey?) where body.merchantIdentifier != nil:
+            .googlePayPublicKey(
+                try base64(publicKey, "publicKey"), merchantIdentifier: body.merchantIdentifier ?? "")
         default:
             throw Refusal(
                 .malformedRequest,
                 "A merchant's key needs certificate, without use and publicKey. A service key needs use service and "
-                    + "publicKey, without certificate and merchantIdentifier.", details: "certificate")
+                    + "publicKey, without certificate and merchantIdentifier. A Google Pay key needs use google-pay, publicKey "
+                    + "and merchantIdentifier, without certificate.", details: "certificate")
         }
     }
 

@@ -79,14 +79,14 @@ public struct KeyImportRequest: StrictRequest {
     }
 
     /// The merchant identifier that the operator expects. The daemon refuses the import if the certificate names another.
-    /// Absent skips this check.
+    /// Absent skips this check. For a Google Pay key: the merchant's identifier at Google, which is required.
     public var merchantIdentifier: String?
-    /// `service` for the team's key of Apple's App Store Connect API; absent for a merchant's key, whose certificate
-    /// determines its use.
+    /// `service` for the team's key of Apple's App Store Connect API, `google-pay` for a Google Pay key; absent for a key
+    /// whose certificate determines its use.
     public var use: String?
-    /// Base64 of the certificate's DER; absent for a service key, which has none.
+    /// Base64 of the certificate's DER; absent for a service key and a Google Pay key, which have none.
     public var certificate: String?
-    /// Base64 of a service key's SubjectPublicKeyInfo in DER; absent for a key with a certificate.
+    /// Base64 of the SubjectPublicKeyInfo in DER of a key without a certificate; absent for a key with one.
     public var publicKey: String?
     /// The sealed private key, once for each HSM token that is to hold it.
     public var sealedKeys: [SealedKey]

@@ -22,6 +22,7 @@ struct KeyImportCommand: AsyncParsableCommand {
                                    [--approval <id>]
                                    [--output <table|json>] [--socket <path>]
             paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
+            paytokenctl key import --wallet google-pay --private-key <file> --merchant-identifier <id> …
             paytokenctl key import --use service --private-key <file> [--token <name>]... …
             """,
         discussion: """
@@ -46,6 +47,12 @@ struct KeyImportCommand: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --approval 0a1b2c3d4e5f6071
 
+            With --wallet google-pay it imports a Google Pay key, which has no certificate. Name the merchant as Google's \
+            console does; nothing in the file shows it. The key is active at once.
+
+              paytokenctl key import --wallet google-pay --private-key google.pem \\
+                  --merchant-identifier BCR2DN4TEXAMPLE
+
             With --use service it imports the team's key for Apple's App Store Connect API, the file AuthKey_….p8, under \
             the key id that the daemon's configuration names (renewal.key_id). Such a key has no certificate. Whoever can \
             use it has the whole role of the key at Apple, so destroy the file afterwards.
@@ -60,6 +67,9 @@ struct KeyImportCommand: AsyncParsableCommand {
             "service for the key of Apple's App Store Connect API; leave it out for a merchant's key.",
             valueName: "service"))
     var use: ImportUse?
+
+    @Option(help: ArgumentHelp("apple-pay or google-pay.", valueName: "wallet"))
+    var wallet: WalletOption = .applePay
 
     @Option(
         help: ArgumentHelp("The private key; others must not be able to read the file.", valueName: "file"),
@@ -83,7 +93,9 @@ struct KeyImportCommand: AsyncParsableCommand {
     var passwordFile: String?
 
     @Option(
-        help: ArgumentHelp("The merchant identifier that the certificate must name.", valueName: "id"),
+        help: ArgumentHelp(
+            "The merchant identifier that the certificate must name; for Google Pay, the merchant's at Google.",
+            valueName: "id"),
         completion: .merchant)
     var merchantIdentifier: String?
 
@@ -103,7 +115,17 @@ struct KeyImportCommand: AsyncParsableCommand {
     @OptionGroup var change: ChangeOptions
 
     func validate() throws {
-        if use == .service {
+        if wallet == .googlePay {
+            guard pkcs12 == nil, certificate == nil, use == nil, !allowExpired else {
+                throw ValidationError(
+                    "A Google Pay key has no certificate: give --private-key and --merchant-identifier, and no --pkcs12, "
+                        + "--certificate, --use or --allow-expired.")
+            }
+            guard merchantIdentifier != nil else {
+                throw ValidationError("Missing expected argument '--merchant-identifier <id>'")
+            }
+            guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
+        } else if use == .service {
             guard pkcs12 == nil, certificate == nil, merchantIdentifier == nil, !allowExpired else {
                 throw ValidationError(
                     "A service key has neither certificate nor merchant: give --private-key and no --pkcs12, --certificate, "
@@ -123,7 +145,8 @@ struct KeyImportCommand: AsyncParsableCommand {
         // This process's memory will contain a private key.
         _ = paytokend_forbid_dumps()
         // Check the files before the first request to the daemon, so that a wrong file has no effect there.
-        if use == .service { return try await importServiceKey() }
+        if use == .service { return try await importUncertifiedKey(use: "service", "Apple's API keys") }
+        if wallet == .googlePay { return try await importUncertifiedKey(use: "google-pay", "Google Pay keys") }
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
         let sealedKeys = try await sealedKeys(files.privateKey, authenticating: files.certificate.der)
@@ -133,16 +156,18 @@ struct KeyImportCommand: AsyncParsableCommand {
                 sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval))
     }
 
-    private func importServiceKey() async throws {
+    /// Imports a key that has no certificate, and is EC on P-256.
+    private func importUncertifiedKey(use: String, _ keys: String) async throws {
         let file = try PrivateKeyFile(path: privateKey ?? "", passwordFile: passwordFile)
         guard file.algorithm == .ec, let publicKey = file.subjectPublicKeyInfo() else {
             throw CommandFailure(
-                .unreadable, "\(privateKey ?? "") is not an EC key on P-256, as Apple's API keys are.")
+                .unreadable, "\(privateKey ?? "") is not an EC key on P-256, as \(keys) are.")
         }
         let sealedKeys = try await sealedKeys(file, authenticating: publicKey)
         try await post(
             KeyImportRequest(
-                use: use?.rawValue, publicKey: Base64.encode(publicKey), sealedKeys: sealedKeys, approval: approval))
+                merchantIdentifier: merchantIdentifier, use: use, publicKey: Base64.encode(publicKey),
+                sealedKeys: sealedKeys, approval: approval))
     }
 
     /// Seals the private key for each HSM token that is to hold it.
