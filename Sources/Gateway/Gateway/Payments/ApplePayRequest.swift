@@ -81,8 +81,7 @@ struct ApplePayRequest: WalletRequest {
             let identifier = Hexadecimal.decode(read.transactionId), identifier == tokenIdentity.transactionIdentifier
         else { return nil }
         return ReleasedPaymentToken(
-            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData,
-            paymentDataJSON: JSONValue.object(paymentData).compact)
+            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData)
     }
 
     func paymentData(

@@ -82,8 +82,7 @@ struct GooglePayRequest: WalletRequest {
             read.merchantIdentifier == merchant.identifier
         else { return nil }
         return ReleasedPaymentToken(
-            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData,
-            paymentDataJSON: JSONValue.object(paymentData).compact)
+            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData)
     }
 
     func paymentData(

@@ -14,7 +14,7 @@ struct ReleasedPaymentToken: Sendable {
     /// dumpable, so the kernel writes no core dump that would contain them.
     let paymentData: JSONObject
     /// The JSON text of ``paymentData``.
-    let paymentDataJSON: [UInt8]
+    var paymentDataJSON: [UInt8] { JSONValue.object(paymentData).compact }
 }
 
 /// Requests to paytokend for the release of payment tokens (`POST /v1/decrypt` and `POST /v1/google-pay/decrypt`).

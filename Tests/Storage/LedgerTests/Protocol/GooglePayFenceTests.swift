@@ -1,4 +1,3 @@
-import AuditChain
 import Foundation
 import TestSupport
 import Testing
@@ -20,16 +19,7 @@ struct GooglePayFenceTests {
     private static func accept(
         _ ledger: any Ledger, newestRelease: Date? = nil, at time: Date = LedgerFixture.noon
     ) async throws -> Date {
-        var change = AdministrativeChange(
-            at: time,
-            records: [
-                AuditRecord(
-                    time: AuditTime(time),
-                    event: .ledgerAcceptRestore(
-                        LedgerRestore(ledgerSequence: 0, hsmTokenSequence: 7, reason: AuditReason("disk lost"))))
-            ])
-        change.restore = .accept([], newestRelease: newestRelease, approval: nil)
-        try await ledger.apply(change)
+        try await ledger.apply(RestoreFenceTests.acceptance(newestRelease: newestRelease, at: time))
         return try #require(try await ledger.times().restoreFence)
     }
 

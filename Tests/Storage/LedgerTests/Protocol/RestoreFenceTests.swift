@@ -17,7 +17,8 @@ struct RestoreFenceTests {
         return request
     }
 
-    private func acceptance(newestRelease: Date? = nil, at time: Date = LedgerFixture.noon) -> AdministrativeChange {
+    /// The change that accepts a restored ledger.
+    static func acceptance(newestRelease: Date? = nil, at time: Date = LedgerFixture.noon) -> AdministrativeChange {
         var change = AdministrativeChange(
             at: time,
             records: [
@@ -41,7 +42,7 @@ struct RestoreFenceTests {
         try await ledger.update(widestWindow: .seconds(300))
         let before = Date()
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .released)
-        try await ledger.apply(acceptance())
+        try await ledger.apply(Self.acceptance())
         let fence = try await fence(of: ledger)
         // A ledger file uses the daemon's clock, which is noon in this test. A server uses its own clock.
         switch StorageEngine.current {
@@ -69,7 +70,7 @@ struct RestoreFenceTests {
     func recorded() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.update(widestWindow: .seconds(60))
-        try await fixture.ledger.apply(acceptance())
+        try await fixture.ledger.apply(Self.acceptance())
         let fence = try await fence(of: fixture.ledger)
         let page = try await fixture.ledger.records(AuditFilter(), order: .newestFirst, after: nil, limit: 1)
         let line = String(decoding: try #require(page.records.first).line, as: UTF8.self)
@@ -86,7 +87,7 @@ struct RestoreFenceTests {
             }
             try await fixture.ledger.update(widestWindow: nil)
             await #expect(throws: LedgerFailure.windowOff(nodes: ["node-1"])) {
-                try await fixture.ledger.apply(acceptance())
+                try await fixture.ledger.apply(Self.acceptance())
             }
         }
         #expect(try await fixture.ledger.times().restoreFence == nil)
@@ -98,10 +99,10 @@ struct RestoreFenceTests {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.update(widestWindow: .seconds(300))
         let newest = Date(timeIntervalSince1970: 1_900_000_000)
-        try await fixture.ledger.apply(acceptance(newestRelease: newest))
+        try await fixture.ledger.apply(Self.acceptance(newestRelease: newest))
         #expect(try await fence(of: fixture.ledger) == newest + 300)
         // The fence is never lowered.
-        try await fixture.ledger.apply(acceptance())
+        try await fixture.ledger.apply(Self.acceptance())
         #expect(try await fence(of: fixture.ledger) == newest + 300)
     }
 
@@ -112,7 +113,7 @@ struct RestoreFenceTests {
         try await ledger.update(widestWindow: .seconds(300))
         let (forgotten, newest) = (LedgerFixture.noon + 1_000_000, LedgerFixture.noon + 500_000)
         try await fixture.setForgottenBefore(forgotten)
-        try await ledger.apply(acceptance(newestRelease: newest))
+        try await ledger.apply(Self.acceptance(newestRelease: newest))
         #expect(try await ledger.times().forgottenBefore == forgotten)
         var change = AdministrativeChange(
             at: LedgerFixture.noon,
