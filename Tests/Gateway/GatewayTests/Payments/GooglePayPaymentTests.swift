@@ -16,7 +16,7 @@ import TokenForge
 @testable import Gateway
 
 /// A payment with Google Pay in the form of `POST /payments/google-pay`. The simulated paytokend verifies and opens
-/// nothing, so the message is for a key that nobody has.
+/// nothing, so the message is for a key that exists nowhere.
 struct GooglePayDocument {
     var envelope: GooglePayEnvelope
     var merchant = DecryptingPaytokend.googleMerchant
