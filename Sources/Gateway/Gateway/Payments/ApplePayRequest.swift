@@ -76,12 +76,10 @@ struct ApplePayRequest: WalletRequest {
         return ("/v1/decrypt", body)
     }
 
-    func release(in answer: [UInt8]) -> ReleasedPaymentToken? {
-        guard let (read, paymentData, _) = DecryptAnswer.read(answer),
-            let identifier = Hexadecimal.decode(read.transactionId), identifier == tokenIdentity.transactionIdentifier
-        else { return nil }
-        return ReleasedPaymentToken(
-            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData)
+    func read(
+        _ answer: [UInt8]
+    ) -> (transactionId: String, merchantIdentifier: String, paymentData: JSONObject)? {
+        DecryptAnswer.read(answer).map { ($0.answer.transactionId, $0.answer.merchantIdentifier, $0.paymentData) }
     }
 
     func paymentData(

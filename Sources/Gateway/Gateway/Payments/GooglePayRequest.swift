@@ -76,13 +76,13 @@ struct GooglePayRequest: WalletRequest {
         return ("/v1/google-pay/decrypt", body)
     }
 
-    func release(in answer: [UInt8]) -> ReleasedPaymentToken? {
+    func read(
+        _ answer: [UInt8]
+    ) -> (transactionId: String, merchantIdentifier: String, paymentData: JSONObject)? {
         guard let (read, paymentData) = GooglePayDecryptAnswer.read(answer),
-            let identifier = Hexadecimal.decode(read.transactionId), identifier == tokenIdentity.transactionIdentifier,
             read.merchantIdentifier == merchant.identifier
         else { return nil }
-        return ReleasedPaymentToken(
-            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData)
+        return (read.transactionId, read.merchantIdentifier, paymentData)
     }
 
     func paymentData(

@@ -44,8 +44,11 @@ protocol WalletRequest: Sendable {
         _ names: ReleaseNames, for client: GatewayClient, to processor: ConfiguredProcessor?
     ) -> (path: String, body: [UInt8])
 
-    /// Parses paytokend's answer. Returns nil if it is not an answer to this request.
-    func release(in answer: [UInt8]) -> ReleasedPaymentToken?
+    /// Parses paytokend's answer. Returns nil if it has another form, or names another merchant than a Google Pay request.
+    /// ``release(in:)`` compares the transaction identifier, 64 hexadecimal digits.
+    func read(
+        _ answer: [UInt8]
+    ) -> (transactionId: String, merchantIdentifier: String, paymentData: JSONObject)?
 
     /// Returns the amount and the credential to submit.
     func paymentData(
@@ -56,6 +59,16 @@ protocol WalletRequest: Sendable {
 extension WalletRequest {
     /// The wallet, for a value whose type is not known.
     var wallet: Wallet { Self.wallet }
+
+    /// Returns what paytokend has released; nil if the answer is not one to this request.
+    func release(in answer: [UInt8]) -> ReleasedPaymentToken? {
+        guard let read = read(answer), let identifier = Hexadecimal.decode(read.transactionId),
+            identifier == tokenIdentity.transactionIdentifier
+        else { return nil }
+        return ReleasedPaymentToken(
+            transactionIdentifier: identifier, merchantIdentifier: read.merchantIdentifier,
+            paymentData: read.paymentData)
+    }
 }
 
 /// The names under which the gateway asks paytokend for a release.
