@@ -33,7 +33,7 @@ struct GoogleMintCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "google-mint",
         abstract: "Prints Google Pay payment tokens (ECv2) for a merchant, each as a line of JSON.",
-        discussion: "The messages expire in a week. Their card and cryptogram are fictitious.")
+        discussion: "Their card and cryptogram are fictitious.")
 
     @Argument(help: ArgumentHelp("The directory of google-authority.", valueName: "DIR"))
     var directory: String
@@ -44,22 +44,51 @@ struct GoogleMintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Base64 of the point, as `paytokenctl key public-key` prints it.", valueName: "POINT"))
     var publicKey: String
 
+    @Option(
+        help: ArgumentHelp(
+            "RFC 3339: a week before the messages expire; default: a minute ago.", valueName: "TIME"))
+    var signingTime: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The number of messages with each messageId, printed one after another. Only one of them can be released.",
+            valueName: "N"))
+    var perMessageId = 1
+
     @Option(help: "The number of payment tokens.")
     var count = 1
+
+    @Flag(help: "Mint payment tokens without end, as the reader of the pipe reads them, until it closes the pipe.")
+    var endless = false
+
+    func validate() throws {
+        if perMessageId < 1 { throw ValidationError("--per-message-id: at least 1") }
+        if endless, count != 1 { throw ValidationError("--endless: not with --count") }
+        if count < 1 || !count.isMultiple(of: perMessageId), !endless {
+            throw ValidationError("--count: at least 1, and a multiple of --per-message-id")
+        }
+    }
 
     func run() throws {
         let forge = try GooglePayForge(root: key("root"), intermediateKey: key("intermediate"))
         guard let point = Data(base64Encoded: publicKey) else {
             throw ValidationError("--public-key: not base64")
         }
-        // A minute less than a week, so that a slow clock of this host does not make the message one of the future.
-        let expiration = Date().addingTimeInterval(7 * 86_400 - 60)
-        for _ in 0..<count {
-            let envelope = try forge.mint(
-                GooglePayForge.plaintext(expiring: expiration),
-                to: P256.KeyAgreement.PublicKey(x963Representation: point), recipient: "merchant:\(merchantIdentifier)",
-                expiration: expiration)
-            print(envelope.json)
+        let merchantKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
+        let signedAt = try SigningTime.parse(signingTime)
+        func mintForOneMessageId() throws -> [[UInt8]] {
+            // By default a minute ago, so that a slow clock of this host does not make the message one of the future.
+            let expiration = (signedAt ?? Date().addingTimeInterval(-60)).addingTimeInterval(7 * 86_400)
+            let plaintext = GooglePayForge.plaintext(expiring: expiration)
+            return try (0..<perMessageId).map { _ in
+                let envelope = try forge.mint(
+                    plaintext, to: merchantKey, recipient: "merchant:\(merchantIdentifier)", expiration: expiration)
+                return Array(envelope.json.utf8)
+            }
+        }
+        if endless { return try EndlessOutput.print(mintForOneMessageId) }
+        for _ in 0..<(count / perMessageId) {
+            for line in try mintForOneMessageId() { print(String(decoding: line, as: UTF8.self)) }
         }
     }
 

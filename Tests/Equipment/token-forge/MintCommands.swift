@@ -123,27 +123,12 @@ struct MintCommand: ParsableCommand {
         }
     }
 
-    /// Prints payment tokens until the reader closes the pipe, and then returns. It waits while the pipe is full, so it
-    /// mints no more in advance than the pipe holds.
     private func printWithoutEnd(_ merchant: Merchant, _ mint: TokenMint) throws {
-        // SIGPIPE is ignored even if the parent process set its default action, so that a closed pipe makes the write
-        // fail.
-        _ = signal(SIGPIPE, SIG_IGN)
-        while true {
+        try EndlessOutput.print {
             let payload = try payloadBytes()
             let paymentToken = text(of: try mint.mint(recipe(for: merchant, payload)))
-            let lines = (withPayloads ? [payload, paymentToken] : [paymentToken]).flatMap { $0 + [UInt8(ascii: "\n")] }
-            do {
-                try FileHandle.standardOutput.write(contentsOf: Data(lines))
-            } catch let error where isClosedPipe(error) {
-                return
-            }
+            return withPayloads ? [payload, paymentToken] : [paymentToken]
         }
-    }
-
-    private func isClosedPipe(_ error: any Error) -> Bool {
-        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
-        return underlying?.domain == NSPOSIXErrorDomain && underlying?.code == Int(EPIPE)
     }
 
     private func printToken(_ recipe: TokenRecipe, _ mint: TokenMint) throws {
@@ -153,7 +138,8 @@ struct MintCommand: ParsableCommand {
     private func recipe(for merchant: Merchant, _ payload: [UInt8]) throws -> TokenRecipe {
         var recipe = TokenRecipe(
             merchant: merchant, payload: payload,
-            applicationData: applicationData.map { Array($0.utf8) }, signingTime: try time(), wire: wire.form,
+            applicationData: applicationData.map { Array($0.utf8) },
+            signingTime: try SigningTime.parse(signingTime) ?? Date(), wire: wire.form,
             deviations: Set(deviation))
         if let version { recipe.version = version }
         if let transactionId { recipe.transactionIdentifier = try bytes(hex: transactionId) }
@@ -175,14 +161,6 @@ struct MintCommand: ParsableCommand {
         recipe.amount = amount
         recipe.currencyCode = currency
         return recipe.json
-    }
-
-    private func time() throws -> Date {
-        guard let signingTime else { return Date() }
-        guard let date = try? Date(signingTime, strategy: .iso8601) else {
-            throw ValidationError("--signing-time: \(signingTime) is not RFC 3339, such as 2026-01-31T12:00:00Z")
-        }
-        return date
     }
 
     private func bytes(hex: String) throws -> [UInt8] {
