@@ -66,7 +66,7 @@ def figures(name, times):
 def verify(daemon, count, wrong):
     # The oldest first.
     files = sorted(ARCHIVES.glob("*.jsonl"), key=lambda file: int(file.stem.rsplit(".", 1)[1].split("-")[0]))
-    for name, seconds, memory, said in proof.measured(daemon, proof.commands("rest.jsonl", files), wrong):
+    for name, seconds, memory, said in proof.measured(daemon, proof.commands(daemon, "rest.jsonl", files), wrong):
         print(f"  {name:22} {seconds:8.2f} s   {memory:6.1f} MiB", flush=True)
         if "verif" in name and "records 1 to" not in said:
             wrong.append(f"{name}: not from record 1 on: {said[-300:]}")

@@ -35,7 +35,7 @@ def measure(daemon, ledger, wrong):
     """Yields rows of name, seconds and the reader's memory."""
     listing = ["paytokenctl", "audit", "list"]
     return [row[:3] for row in proof.measured(daemon, {
-        **proof.commands(), "audit list, last 100": [*listing, "--limit", "100"],
+        **proof.commands(daemon), "audit list, last 100": [*listing, "--limit", "100"],
         "audit list, one found": [*listing, "--transaction", ledger.transaction_amid()],
         "audit list, all seen": [*listing, "--merchant", "merchant.com.example.none"]}, wrong)]
 
