@@ -17,6 +17,7 @@
 #   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
 #   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
 #   sandbox_apple           makes the certificate of a simulated Apple, apple.pem, and the roots of its clients, clients.pem
+#   sandbox_google          makes Google's keys, and lets the configuration that follows serve Google Pay too, for one merchant
 #   sandbox_portal          makes the team's key for the simulated API, AuthKey_2X9R4HXF34.p8, and the host's certificate, portal.pem
 #   sandbox_run PROGRAM …   runs a program that is ended, with time to clean up, when the script is
 #   sandbox_block SCRIPT NAME
@@ -175,14 +176,15 @@ sandbox_portal() {
         -addext "subjectAltName=DNS:$host" -keyout portal.key -out portal.pem 2>/dev/null
 }
 
-# Lets the configuration that follows serve Google Pay too, for one merchant.
+# The merchant, and the members of an access rule that serves it, are exported for the soaks' own configurations.
 sandbox_google() {
     run token-forge google-authority authority
+    export SANDBOX_GOOGLE_MERCHANT=BCR2DN4TEXAMPLE
+    export SANDBOX_GOOGLE_RULE="wallets: [apple-pay, google-pay], google_pay: { merchants: [$SANDBOX_GOOGLE_MERCHANT] }"
     sandbox_trust='google_pay: authority/google-pay-keys.json'
     sandbox_extra+="
 access:
-  - { name: sandbox, user: \"$(id -u)\", roles: [decrypt, audit, admin], wallets: [apple-pay, google-pay],
-      google_pay: { merchants: [BCR2DN4TEXAMPLE] } }"
+  - { name: sandbox, user: \"$(id -u)\", roles: [decrypt, audit, admin], $SANDBOX_GOOGLE_RULE }"
 }
 
 sandbox_run() {

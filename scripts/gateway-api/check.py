@@ -64,7 +64,8 @@ def main():
             # schemathesis takes the identifiers of payments from the answers, and requests their status.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
-            pathlib.Path("google-tokens.jsonl").write_bytes(b"\n".join(shop.mint_google(20 * examples + 200)))
+            pathlib.Path("google-tokens.jsonl").write_bytes(b"\n".join(
+                service.mint(20 * examples + 200, certificate=service.GOOGLE_KEY)))
             done = subprocess.run(
                 [options.schemathesis, "--config-file", str(pathlib.Path(__file__).with_name("schemathesis.toml")), "run",
                  options.document, "--url", f"http://127.0.0.1:{port}", "-H", f"Authorization: Bearer {shop.key.decode()}",

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
+import proof
 import service
 
 # The superuser that initdb makes, the owner of the tables, and the daemon's role.
@@ -124,15 +125,13 @@ class Ledger:
     def sql(self, statement):
         return self.server.sql("SET search_path = paytokend; " + statement, self.name)
 
-    def settings(self, node, directory=None, roles="decrypt, monitor, audit, admin", **more):
-        """Returns a daemon's `ledger` section, and access rules with names, which give roles. directory: that of the socket at
-        which a relay to the server listens."""
+    def settings(self, node, directory=None, roles=service.ROLES, with_google=False, **more):
+        """Returns a daemon's `ledger` section, and its `access` section, which gives roles (service.access_rules). directory: that
+        of the socket at which a relay to the server listens."""
         url = self.server.url(self.name, DAEMON, directory)
         lines = {"url": f'"{url}"', "node": node, **more}
-        users = sorted({os.geteuid(), 0})
         return ("ledger:\n" + "".join(f"  {option}: {value}\n" for option, value in lines.items())
-                + "access:\n" + "".join(f'  - {{ name: caller-{user}, user: "{user}", '
-                                        f"roles: [{roles}] }}\n" for user in users))
+                + service.access_rules(roles, with_google))
 
     def lines(self):
         """Returns the stored lines of all nodes' records, in order."""
@@ -152,5 +151,6 @@ class Ledger:
         return int(self.sql(f"SELECT pg_database_size('{self.name}')")[0])
 
     def claims(self):
-        """Returns the transactionId of each claim."""
-        return self.sql("SELECT encode(transaction_id, 'hex') FROM claim")
+        """Returns the claims, as proof.LedgerFile does."""
+        return proof.claims(self.sql("SELECT encode(transaction_id, 'hex') || ' ' || node || ' ' || "
+                                     "coalesce(encode(message_claim, 'hex'), '') FROM claim"))

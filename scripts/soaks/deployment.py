@@ -171,6 +171,7 @@ class RemoteToken(SoftHSMToken):
 class Deployment:
     """One daemon and its HSM tokens. A context manager, which ends them.
 
+    merchants: those whose keys are imported, by name. With service.GOOGLE the daemon serves Google Pay.
     program: the command that starts the daemon, without the configuration's path. listener: additional options of the two
     sockets. ledger: the configuration's section, with rules that have names if it needs them; by default, a file. settings:
     options of every HSM token.
@@ -182,14 +183,17 @@ class Deployment:
         self.place, self.tokens = place, [kind(name, place) for name, kind in tokens.items()]
         self.settings, self.merchants = settings, merchants
         make_merchants()
+        with_google = service.GOOGLE in merchants
         self.configuration = f"{place}/paytokend.yaml"
         pathlib.Path(self.configuration).write_text(
             f"listener:\n  socket: {os.path.abspath(place)}/d.sock\n  admin_socket: {os.path.abspath(place)}/a.sock\n"
             + "".join(f"  {option}: {value}\n" for option, value in (listener or {}).items()) +
             "tokens:\n" + "".join(token.yaml(settings) for token in self.tokens)
             + f"trust:\n  roots: [{os.path.abspath('authority/root.pem')}]\n"
-            "verification: { signing_time_window: 1d }\n"
-            + (ledger or f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n")
+            + (f"  google_pay: {os.path.abspath('authority/google-pay-keys.json')}\n" if with_google else "")
+            + "verification: { signing_time_window: 1d }\n"
+            + (ledger or f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n"
+               + (service.access_rules(with_google=True) if with_google else ""))
             + "log: { format: text }\n")
         # If the ledger is on a server, the daemon stores the host's own files in this directory.
         command = ["env", f"STATE_DIRECTORY={os.path.abspath(place)}", *program, self.configuration]

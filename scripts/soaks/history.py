@@ -8,7 +8,7 @@ A history is a file with a line of JSON for each invocation and a line for its a
 
 operation     facts                                             results
   release     transaction, reference (of one caller), key;      released, repeated (with node and sequence of the record);
-              attempt, after; era                               refused (with code); unknown
+              attempt, after; era; message                      refused (with code); unknown
   suspend     key                                               done, refused, unknown
   resume      key                                               done, refused, unknown
   restore     era, kept (transactions), heads (by node)         done: accepted
@@ -23,9 +23,10 @@ operation     facts                                             results
   decision    at                                                done
 
 A restore is invoked when the old database has ended, and answered when the older one is accepted. `era` is counted up by each
-restore; a payment token of an earlier era was signed before the fence. An `unknown` operation may have taken effect at any time after
-its invocation, or not at all. A certificate that activates itself, because wallets use none when it is created, has `itself`. A
-decision is a person's, to repeat a write.
+restore; a payment token of an earlier era was signed before the fence. Transactions of Google Pay with the same `message` have the
+same messageId: at most one of them is released, and the others are refused like requests with another reference. An `unknown`
+operation may have taken effect at any time after its invocation, or not at all. A certificate that activates itself, because wallets
+use none when it is created, has `itself`. A decision is a person's, to repeat a write.
 """
 import collections
 import datetime
@@ -56,6 +57,16 @@ class Operation:
         self.result = line["result"]
         if self.result != "unknown":
             self.ended = line["time"]
+
+    @property
+    def claim(self):
+        """What at most one caller has: the transaction, or a message of which there are several transactions."""
+        return self.facts.get("message") or self.facts["transaction"]
+
+    @property
+    def holder(self):
+        """What has the claim: a payment token under a reference."""
+        return self.facts["transaction"], self.facts["reference"]
 
     def __getattr__(self, name):
         return self.facts.get(name)
@@ -163,11 +174,11 @@ def check(operations, record=None):
     for restore in restores:
         restore.facts["kept"] = frozenset(restore.kept)
     wrong = []
-    transactions = collections.defaultdict(list)
+    claims = collections.defaultdict(list)
     for operation in by_name["release"]:
-        transactions[operation.transaction].append(operation)
-    for transaction, requests in transactions.items():
-        wrong += check_transaction(transaction, requests, restores)
+        claims[operation.claim].append(operation)
+    for claim, requests in claims.items():
+        wrong += check_claim(claim, requests, restores)
     wrong += check_keys(by_name["release"], by_name["suspend"], by_name["resume"])
     wrong += check_payments(by_name["pay"], by_name["submit"], by_name["restore-store"])
     wrong += check_writes(by_name["write"], by_name["decision"])
@@ -183,13 +194,14 @@ def is_forgotten(request, restores):
     return any(request.began < restore.began and request.transaction not in restore.kept for restore in restores)
 
 
-def check_transaction(transaction, requests, restores):
-    """At most one caller and reference has a transaction, once, and then repeats, as their attempts permit."""
+def check_claim(transaction, requests, restores):
+    """At most one caller and reference has a transaction, once, and then repeats, as their attempts permit. Of several transactions
+    with the same messageId, at most one is had."""
     wrong = []
     given = [request for request in requests if request.result in RELEASED]
     refused = [request for request in requests if (request.result, request.code) == ("refused", "transaction_replayed")]
-    if len({request.reference for request in given}) > 1:
-        wrong.append(f"{transaction} was released under several references: {'; '.join(map(str, given))}")
+    if len({request.holder for request in given}) > 1:
+        wrong.append(f"{transaction} was released under several references, or as several messages: {'; '.join(map(str, given))}")
     first = [request for request in given if request.result == "released"]
     if len(first) > 1:
         wrong.append(f"{transaction} was released {len(first)} times: {'; '.join(map(str, first))}")
@@ -205,22 +217,22 @@ def check_transaction(transaction, requests, restores):
     # A repeat needs an earlier request with its reference, or one at the same time.
     for request in given:
         if request.result == "repeated" and not any(
-                other is not request and other.reference == request.reference and other.began < request.ended for other in requests):
+                other is not request and other.holder == request.holder and other.began < request.ended for other in requests):
             wrong.append(f"{transaction} was repeated to a caller that had not asked before: {request}")
     latest = max((restore.era for restore in restores), default=0)
     for request in refused:
-        has = [other for other in given if other.reference == request.reference and other.ended < request.began
+        has = [other for other in given if other.holder == request.holder and other.ended < request.began
                and not is_forgotten(other, restores)]
         if has and not request.attempt:
             wrong.append(f"{transaction} was answered, and then refused to the same caller: {has[0]}, then {request}")
         rivals = [other for other in requests if other is not request and other.began < request.ended
-                  and (other.reference != request.reference or request.attempt)]
+                  and (other.holder != request.holder or request.attempt)]
         if not rivals and (request.era or 0) == latest:
             wrong.append(f"{transaction} was refused, and no other caller had asked for it: {request}")
     # A claim whose answers were all lost is had by its caller's next request, unless that does not name the attempt.
     last = {}
     for request in requests:
-        last[request.reference] = request
+        last[request.holder] = request
     is_named = any(request.attempt for request in requests)
     if (refused and not given and not is_named and (requests[0].era or 0) == latest
             and all(request in refused for request in last.values())):
@@ -235,13 +247,13 @@ def check_transaction(transaction, requests, restores):
 
 
 def follow(state, request):
-    """Returns the state of a transaction after a request, and its result. A state is the reference that has the transaction, and the
-    attempt of its last release; None before the first one."""
+    """Returns the state of a transaction after a request, and its result. A state is what has the transaction, and the attempt of its
+    last release; None before the first one."""
     if state is None:
-        return (request.reference, request.attempt), "released"
-    reference, last = state
-    if request.reference == reference and (not request.attempt or last in (request.after or ())):
-        return (reference, request.attempt), "repeated"
+        return (request.holder, request.attempt), "released"
+    holder, last = state
+    if request.holder == holder and (not request.attempt or last in (request.after or ())):
+        return (holder, request.attempt), "repeated"
     return state, "refused"
 
 
@@ -327,17 +339,17 @@ def check_payments(payments, submissions, restores):
 
 def check_record(releases, restores, record):
     """Every answered release has its record, on the node and with the sequence that the answer names. The record shows each
-    transaction as released once."""
+    transaction as released once, and of those with the same messageId only one."""
     recorded, released, wrong = {}, {}, []
+    claims = {request.transaction: request.claim for request in releases}
     for line in record:
         if line.get("event") == "decrypt" and line["outcome"] in ("ok", "repeat"):
             recorded[line["node"], line["sequence"]] = (line["transactionId"], line["outcome"])
             if line["outcome"] == "ok":
-                transaction = line["transactionId"]
-                if transaction in released:
-                    wrong.append(f"{transaction} is recorded as released twice: {released[transaction]} and "
-                                 f"{line['node']} {line['sequence']}")
-                released[transaction] = f"{line['node']} {line['sequence']}"
+                claim = claims.get(line["transactionId"], line["transactionId"])
+                if claim in released:
+                    wrong.append(f"{claim} is recorded as released twice: {released[claim]} and {line['node']} {line['sequence']}")
+                released[claim] = f"{line['node']} {line['sequence']}"
     for request in releases:
         if request.result not in RELEASED:
             continue

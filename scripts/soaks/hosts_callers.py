@@ -1,6 +1,9 @@
 """Callers of several daemons that share a ledger, and the outcome of each payment. They repeat their requests with their
 references until they are answered, regardless of which components fail.
 
+A third of the payment tokens may be of Google Pay. Each of these has a twin, another message with the same messageId, and half of the
+twins are sent too, with the same reference, of which at most one may be released.
+
 A payment token is sent to one daemon, to several daemons with the same reference (as by a caller that tries several hosts), or to
 several with different references, of which only one may get the payment. After a 503 or no answer, a caller repeats the request
 at the same daemon or another one. Some released payment tokens are sent again with their reference, which must repeat the
@@ -24,11 +27,15 @@ TOGETHER, OPEN = 24, 150
 
 class Payment:
     """One payment token, and its requests."""
-    __slots__ = ("number", "token", "era", "transaction", "key", "attempts", "winner", "is_lost")
+    __slots__ = ("number", "token", "era", "transaction", "message", "twin", "key", "attempts", "winner", "is_lost")
 
-    def __init__(self, number, token, era, is_named):
+    def __init__(self, number, token, era, is_named, keys, twin=None):
+        """keys: the merchant's, as load.recipient takes them. twin: the payment token of another message with the same
+        messageId."""
         self.number, self.token, self.era = number, token, era
-        self.transaction, self.key = load.transaction(token), load.recipient(token)
+        self.transaction, self.key, self.message, self.twin = load.transaction(token), load.recipient(token, keys), None, None
+        if twin is not None:
+            load.pair(self, Payment(number, twin, era, is_named, keys))
         # The names of the attempts by reference; None if the callers do not name them.
         self.attempts = collections.defaultdict(list) if is_named else None
         # The reference that got the payment.
@@ -56,19 +63,21 @@ class Payments(load.Asking):
     """Sends requests until `finish`, in a separate thread.
 
     sockets: the daemons' sockets by node. limit: the seconds after which a request counts as hung. rate: the maximum number of
-    payment tokens a second.
+    payment tokens a second. with_google: a third of the payment tokens are of Google Pay.
     """
 
-    def __init__(self, sockets, limit, rate, seed):
+    def __init__(self, sockets, limit, rate, seed, with_google=False):
         super().__init__()
-        self.past, self.key = history.History(), None
+        # The merchant's keys, as service.Service.keys returns them.
+        self.past, self.keys, self.with_google = history.History(), {}, with_google
         self.sockets, self.limit, self.rate = sockets, limit, rate
         self.nodes, self.chance = list(sockets), random.Random(seed)
-        self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
+        # The sources of payment tokens, of which one is chosen for each payment.
+        self.minters, self.numbers, self.order = [], itertools.count(), itertools.count()
         self.queue, self.busy, self.following = [], collections.Counter(), 0.0
         # The number of the next payment tokens that are sent to all daemons at once.
         self.racing = 0
-        # The times at which each release was requested and answered, by node and in the order of the answers.
+        # The times at which each release was requested and answered, and the key, by node and in the order of the answers.
         self.releases = {node: [] for node in sockets}
         # The number of payment tokens that each node has opened with each key.
         self.opened = collections.Counter()
@@ -84,11 +93,17 @@ class Payments(load.Asking):
 
     def mint(self, *arguments):
         """Mints all later payment tokens with these options of token-forge."""
-        minter = service.Minter(*arguments, certificate="authority/ec.pem")
+        minters = [service.Minter(*arguments, certificate="authority/ec.pem")]
+        if self.with_google:
+            google = service.Minter(*arguments, *service.WITH_TWIN, certificate=service.GOOGLE_KEY)
+            minters = [*minters * 2, google]
+        self._replace(minters)
+
+    def _replace(self, minters):
         with self.lock:
-            self.minter, before = minter, self.minter
-        if before:
-            before.__exit__()
+            self.minters, before = minters, self.minters
+        for minter in set(before):
+            minter.__exit__()
 
     def is_idle(self):
         return not self.queue
@@ -100,7 +115,7 @@ class Payments(load.Asking):
 
     def finish(self):
         super().finish()
-        self.minter.__exit__()
+        self._replace([])
 
     def wait_for_releases(self, nodes, since, what):
         """Waits until each of these nodes has released a payment that was requested after `since`. Returns the time for each
@@ -110,7 +125,7 @@ class Payments(load.Asking):
         def have_released():
             self.must_go_on()
             for node in set(nodes) - set(found):
-                answered = [ended for began, ended in self.releases[node][-2000:] if began >= since]
+                answered = [ended for began, ended, _ in self.releases[node][-2000:] if began >= since]
                 if answered:
                     found[node] = answered[0]
             return len(found) == len(nodes)
@@ -141,11 +156,13 @@ class Payments(load.Asking):
         """Notes that the ledger is now a restored copy. Returns the payments whose releases the copy lacks.
 
         ended: the time at which the replaced server had ended. heads: the sequence at which each node's record ends in the copy.
-        claims: the transactionIds of the claims in the copy.
+        claims: the names of the claims in the copy.
         """
         with self.lock:
-            self.restore = self.past.invoked(ended, "operator", "restore", era=self.era + 1, kept=sorted(claims), heads=heads)
-            lost = [payment for payment in self.payments if payment.winner and payment.transaction not in claims
+            kept = {payment.transaction for payment in self.payments
+                    if load.claim(payment.transaction, load.is_google(payment.token)) in claims}
+            self.restore = self.past.invoked(ended, "operator", "restore", era=self.era + 1, kept=sorted(kept), heads=heads)
+            lost = [payment for payment in self.payments if payment.winner and payment.transaction not in kept
                     and not payment.is_lost]
             for payment in lost:
                 payment.is_lost = True
@@ -159,15 +176,16 @@ class Payments(load.Asking):
         with self.lock:
             self.past.answered(self.restore, time.monotonic(), "done")
             self.era += 1
-            self.minter, before = None, self.minter
-        before.__exit__()
+        self._replace([])
 
     def ask_again(self, lost):
-        """Sends the lost payment tokens again, with the reference that got the payment and with another. Neither may get it."""
+        """Sends the lost payment tokens again, with the reference that got the payment and with another, and their twins. None may
+        get it."""
         with self.lock:
             for payment in lost:
-                for reference in (payment.winner, f"lost-{payment.number}"):
-                    self._put(Ask(payment, reference, self.chance.choice(self.nodes)))
+                for each, reference in ((payment, payment.winner), (payment, f"lost-{payment.number}"), (payment.twin, payment.winner)):
+                    if each:
+                        self._put(Ask(each, reference, self.chance.choice(self.nodes)))
 
     # Called by the thread itself.
 
@@ -176,15 +194,17 @@ class Payments(load.Asking):
 
     def _create(self):
         now = time.monotonic()
-        if (self.is_finishing or self.minter is None or now < self.following and not self.racing
+        if (self.is_finishing or not self.minters or now < self.following and not self.racing
                 or len(self.queue) + len(self.under_way) >= OPEN):
             return
         if not self.racing:
             self.following = max(self.following + 1 / self.rate, now - 0.1)
-        token = self.minter.ready()
+        minter = self.chance.choice(self.minters)
+        token = minter.ready()
         if token is None:
             return
-        payment = Payment(next(self.numbers), token, self.era, self.chance.random() < 0.2)
+        twin = minter.take(1)[0] if load.is_google(token) else None
+        payment = Payment(next(self.numbers), token, self.era, self.chance.random() < 0.2, self.keys, twin)
         self.payments.append(payment)
         nodes = self.chance.sample(self.nodes, len(self.nodes) if self.racing else self.chance.choice([1, 1, 2, len(self.nodes)]))
         self.racing = max(0, self.racing - 1)
@@ -192,6 +212,9 @@ class Payments(load.Asking):
         for node in nodes:
             reference = f"soak-{payment.number}" if is_shared or len(nodes) == 1 else f"soak-{payment.number}-{node}"
             self._put(Ask(payment, reference, node))
+        if payment.twin and self.chance.random() < 0.5:
+            self.payments.append(payment.twin)
+            self._put(Ask(payment.twin, reference, self.chance.choice(self.nodes)))
         if self.recent and self.chance.random() < 0.2:
             known = self.chance.choice(self.recent)
             # The caller that got the payment must get it again, and no other caller may get it.
@@ -249,7 +272,8 @@ class Payments(load.Asking):
 
     def _note(self, ask, status, body, began):
         self.past.released(began, time.monotonic(), ask.node, status, body, transaction=ask.payment.transaction,
-                           reference=ask.reference, key=ask.payment.key, attempt=ask.attempt, after=ask.after, era=ask.payment.era)
+                           message=ask.payment.message, reference=ask.reference, key=ask.payment.key, attempt=ask.attempt,
+                           after=ask.after, era=ask.payment.era)
 
     def _take(self, ask, status, body, began):
         self.longest = max(self.longest, self._waited(ask.node, began))
@@ -274,7 +298,7 @@ class Payments(load.Asking):
             self.wrong.append(f"{ask.node} answered {ask.reference} with a record of {where['node']}")
         self.counts["repeated" if answer["repeated"] else "released"] += 1
         if not answer["repeated"]:
-            self.releases[ask.node].append((began, time.monotonic()))
+            self.releases[ask.node].append((began, time.monotonic(), payment.key))
             self.opened[ask.node, payment.key] += 1
         payment.winner = ask.reference
         if not payment.is_lost and payment.era == self.era:

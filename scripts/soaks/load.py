@@ -1,6 +1,8 @@
 """Many HTTP connections to a Unix socket from one thread. It uses little processor time, so that measured times are those of the
 daemon. Requests are made before the clock starts."""
+import hashlib
 import json
+import os
 import re
 import select
 import socket
@@ -10,6 +12,8 @@ import time
 
 # The limit in seconds for waits that would otherwise never end. No measurement depends on it.
 GUARD = 300
+# The merchant's identifier at Google, in runs that serve Google Pay.
+GOOGLE_MERCHANT = os.environ.get("SANDBOX_GOOGLE_MERCHANT", "")
 LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
 
 
@@ -32,25 +36,52 @@ def _authorization(key):
 
 
 def decrypt(token, reference=None, expected=None, attempt=None, after=()):
-    """Returns a request for POST /v1/decrypt; token is the line that token-forge printed. attempt, after: names of attempts."""
+    """Returns a request to decrypt; token is the line that token-forge printed, of either wallet. attempt, after: names of
+    attempts."""
     body = b'{"token":' + token.strip()
+    if is_google(token):
+        body += b',"merchantIdentifier":"%s","amount":"10.99","currency":"USD"' % GOOGLE_MERCHANT.encode()
     if reference is not None:
         body += b',"reference":"%s"' % reference
     if expected is not None:
         body += b',"expected":' + expected
     if attempt is not None:
         body += b',"attempt":"%s","after":[%s]' % (attempt.encode(), b",".join(b'"%s"' % name.encode() for name in after))
-    return post(b"/v1/decrypt", body + b"}")
+    return post(b"/v1/google-pay/decrypt" if is_google(token) else b"/v1/decrypt", body + b"}")
+
+
+def is_google(token):
+    """Returns True for a payment token of Google Pay, and False for one of Apple Pay."""
+    return b'"signedMessage":' in token
 
 
 def transaction(token):
-    """Returns the transactionId that a payment token names."""
-    return json.loads(token)["paymentData"]["header"]["transactionId"]
+    """Returns the transactionId of a payment token. Only Apple's name it."""
+    content = json.loads(token)
+    if is_google(token):
+        return hashlib.sha256(content["signedMessage"].encode()).hexdigest()
+    return content["paymentData"]["header"]["transactionId"]
 
 
-def recipient(token):
-    """Returns the publicKeyHash that a payment token names, in base64."""
-    return json.loads(token)["paymentData"]["header"]["publicKeyHash"]
+def claim(transaction_id, google):
+    """Returns the name under which the ledger claims a transaction. google: True if it is of Google Pay. Its name covers the
+    wallet and the merchant, so that no identifier that Apple chose equals it."""
+    if not google:
+        return transaction_id
+    parts = [b"paytokend claim", b"google-pay", b"signed-message", GOOGLE_MERCHANT.encode(), bytes.fromhex(transaction_id)]
+    return hashlib.sha256(b"".join(len(part).to_bytes(4, "little") + part for part in parts)).hexdigest()
+
+
+def recipient(token, keys):
+    """Returns the publicKeyHash of the key that opens a payment token, in base64. keys: the hashes by the keys' use, of which
+    Google's are needed, because its payment tokens do not name the key."""
+    return keys["google-pay"] if is_google(token) else json.loads(token)["paymentData"]["header"]["publicKeyHash"]
+
+
+def pair(payment, other):
+    """Notes two payments as twins: their payment tokens have the same messageId, which has one name in the history."""
+    payment.twin, other.twin = other, payment
+    payment.message = other.message = payment.transaction
 
 
 class Connection:

@@ -45,11 +45,12 @@ class Outages:
     def _last(self, struck, seconds=0.0):
         time.sleep(max(0.0, struck + max(self.lasting, seconds) - time.monotonic()))
 
-    def _nothing_since(self, struck, why, node=None):
-        """Checks that no payment was released since `struck`. Must be called before the fault ends."""
+    def _nothing_since(self, struck, why, node=None, key=None):
+        """Checks that no payment was released since `struck`, or none with this key. Must be called before the fault ends."""
         now = time.monotonic()
         for each in [node] if node else self.nodes:
-            released = sum(began >= struck and ended <= now for began, ended in self.payments.releases[each][-5000:])
+            released = sum(began >= struck and ended <= now and key in (None, used)
+                           for began, ended, used in self.payments.releases[each][-5000:])
             if released:
                 self.wrong.append(f"{each} released {released} payment tokens {why}")
 
@@ -172,17 +173,17 @@ class Outages:
         return Event(struck, repaired, repaired, f"{self.races} payment tokens at all daemons at once")
 
     def suspended_key(self):
-        """Suspends the key on one node, and resumes it on another one. All nodes must release nothing meanwhile."""
-        nodes, key = self.chance.sample(self.nodes, 2), self.payments.key
+        """Suspends a wallet's key on one node, and resumes it on another one. All nodes must release nothing with it meanwhile."""
+        nodes, (use, key) = self.chance.sample(self.nodes, 2), self.chance.choice(list(self.payments.keys.items()))
         for node, operation in zip(nodes, ("suspend", "resume")):
             service.wait(f"{operation} on {node}",
                          lambda: self.payments.past.change(self.daemons[node].daemon, node, operation, key) == "done")
             if operation == "suspend":
                 struck = time.monotonic()
                 self._last(struck)
-                self._nothing_since(struck, "with a suspended key")
+                self._nothing_since(struck, "with a suspended key", key=key)
         repaired = time.monotonic()
-        return Event(struck, repaired, repaired, " and ".join(nodes))
+        return Event(struck, repaired, repaired, f"{use}; {' and '.join(nodes)}")
 
     def stopped_daemon(self):
         """Stops a daemon's processes (SIGSTOP) for longer than its lease. The other daemons must continue."""

@@ -14,7 +14,6 @@ line, and agree with the claims. Suspensions and keys must be as answered, and e
 
 As a control, the load runs again under libeatmydata, with which programs sync nothing. Cuts of that run must lose what was answered.
 """
-import collections
 import contextlib
 import datetime
 import glob
@@ -63,8 +62,8 @@ def history_until(path: str, moment: float) -> list[history.Operation]:
 class Callers(kill.Callers):
     """Callers that remember their requests with times."""
 
-    def __init__(self, chance: random.Random, key: str, past: history.History | None = None) -> None:
-        super().__init__(chance, key, past)
+    def __init__(self, chance: random.Random, keys: dict[str, str], past: history.History | None = None) -> None:
+        super().__init__(chance, keys, past)
         self.asks: list[tuple[Any, float, float, str]] = []
 
     def take(self, ask: Any, status: int | None, body: bytes, began: float, ended: float) -> str:
@@ -74,19 +73,19 @@ class Callers(kill.Callers):
 
     def until(self, moment: float, chance: random.Random, past: history.History) -> "Callers":
         """Returns the callers as they were at this time."""
-        other, payments = Callers(chance, self.key, past), {}
+        other, payments = Callers(chance, self.keys, past), {}
         for ask, began, ended, result in sorted(self.asks, key=lambda each: each[1]):
             if began >= moment:
                 break
             old = ask.payment
-            payment = payments.setdefault(old.reference, kill.Payment(old.reference, old.token, old.is_named))
+            payment = payments.setdefault(old.transaction, kill.Payment(old.reference, old.token, old.is_named))
             if ask.attempt and not ask.forgets:
                 payment.attempts.append(ask.attempt)
             if ended < moment and result in history.RELEASED:
-                other.released[payment.reference] = payment
-                other.open.pop(payment.reference, None)
-            elif payment.reference not in other.released and (ended >= moment or result == "unanswered"):
-                other.open[payment.reference] = payment
+                other.released[payment.transaction] = payment
+                other.open.pop(payment.transaction, None)
+            elif payment.transaction not in other.released and (ended >= moment or result == "unanswered"):
+                other.open[payment.transaction] = payment
         return other
 
     def repeat(self, daemon: service.Service, payments: list[Any]) -> None:
@@ -125,8 +124,8 @@ class Releases:
         self.daemon.start()
         self.daemon.import_merchant()
         self.keys, _ = self.list_keys()
-        self.callers = Callers(self.chance, self.keys[0][0], history.History("load.jsonl"))
-        self.disturbances = kill.Disturbances(self.daemon, self.callers.past, self.callers.key, self.chance)
+        self.callers = Callers(self.chance, self.daemon.keys(), history.History("load.jsonl"))
+        self.disturbances = kill.Disturbances(self.daemon, self.callers.past, self.callers.keys, self.chance)
 
     def list_keys(self) -> tuple[list[Any], str]:
         """Returns what never changes about each key, and the state of the first one."""
@@ -135,7 +134,7 @@ class Releases:
                 for key in keys], keys[0]["state"] if keys else ""
 
     def load(self) -> None:
-        fresh = collections.deque(enumerate(service.mint(self.options.requests)))
+        fresh = self.callers.mint(self.options.requests, 0)
         self.disturbances.start()
         load.drive(self.daemon.socket, self.options.clients, self.callers.requests(fresh), self.callers.under_load)
         self.disturbances.ended.set()
@@ -183,7 +182,7 @@ class Releases:
         if changes and changes[-1].result == "done" and state != {"suspend": "suspended", "resume": "active"}[changes[-1].name]:
             wrong.append(f"the key is {state}, and {changes[-1]} had been answered")
         if state != "active":
-            service.wait("the key's resumption", lambda: callers.past.change(self.daemon, "node-1", "resume", callers.key) == "done")
+            service.wait("the key's resumption", lambda: callers.past.change(self.daemon, "node-1", "resume", self.keys[0][0]) == "done")
         return wrong
 
 

@@ -7,6 +7,7 @@ import pathlib
 import sqlite3
 import subprocess
 
+import load
 import service
 
 VERIFIER = pathlib.Path(__file__).parent.parent / "verify-audit"
@@ -66,18 +67,24 @@ class LedgerFile:
         return pathlib.Path(self.path).stat().st_size
 
     def claims(self):
-        """Returns the transactionId of each claim."""
-        return [transaction.hex() for transaction in self._select("SELECT transaction_id FROM claim")]
+        """Returns each claim's node and second name, which Google Pay's alone have, by its name (load.claim)."""
+        return claims(self._select("SELECT lower(hex(transaction_id)) || ' ' || node || ' ' || "
+                                   "coalesce(lower(hex(message_claim)), '') FROM claim"))
+
+
+def claims(rows):
+    """Returns the claims in rows of their names and nodes, by name."""
+    return {name: (node, second) for name, node, second in (row.split(" ") for row in rows)}
 
 
 def recorded(ledger):
     """Compares claims and record. Returns what is wrong, the numbers of claims and of the record's lines by kind, the place of each
-    release in the record by transactionId, and the recorded repeats. Summaries of refusals are complete only once the daemon has
-    stopped.
+    release in the record by transactionId, and the recorded repeats. The releases of Google Pay are also counted as `google`.
+    Summaries of refusals are complete only once the daemon has stopped.
 
     ledger: a LedgerFile, or one of database.py.
     """
-    wrong, found, repeats, counts = [], {}, set(), collections.Counter()
+    wrong, found, repeats, counts, expected = [], {}, set(), collections.Counter(), {}
     for line in map(json.loads, ledger.lines()):
         where = (line["node"], line["sequence"])
         if line["event"] == "records_dropped":
@@ -95,9 +102,13 @@ def recorded(ledger):
                 wrong.append(f"{transaction} was released twice by the record: {found[transaction]} and {where}")
             else:
                 found[transaction] = where
-    claimed = set(ledger.claims())
-    if claimed != set(found):
-        wrong.append(f"{len(claimed ^ set(found))} transactions are claimed and not recorded as released, or not both")
+                google = line.get("wallet") == "google-pay"
+                counts["google"] += google
+                expected[load.claim(transaction, google)] = (line["node"], google)
+    claimed = {name: (node, second != "") for name, (node, second) in ledger.claims().items()}
+    if different := {name for name, _ in claimed.items() ^ expected.items()}:
+        wrong.append(f"{len(different)} transactions are claimed and not recorded as released, or not both, or not as those of the "
+                     "same node and wallet")
     counts.update({"claims": len(claimed), "released": len(found), "repeats": len(repeats)})
     return wrong, counts, found, repeats
 

@@ -12,9 +12,8 @@ Figures = collections.namedtuple("Figures", "rate processor p50 p99")
 
 
 def public_key_hash(certificate):
-    """Returns the CKA_ID of its key, in hexadecimal."""
-    key = service.run("openssl", "x509", "-in", certificate, "-noout", "-pubkey")
-    return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
+    """Returns the CKA_ID of its key, in hexadecimal. certificate: as for service.public_key."""
+    return hashlib.sha256(service.public_key(certificate)).hexdigest()
 
 
 class RawLoop(service.Answering):

@@ -146,7 +146,7 @@ class World(service.Contexts):
         self.outbound.spawn()
         self.wallets = portal.Wallets(self.portal, MERCHANT)
         self.load = hosts_callers.Payments({name: self.nodes[name].socket for name in HOSTS}, service.GUARD, self.rate, self.seed)
-        self.load.minter = self.wallets
+        self.load.minters = [self.wallets]
 
     def clone(self):
         """Clones new keys to the second host. Returns True if there were any."""

@@ -1,6 +1,8 @@
 """A paytokend that a soak starts, watches, kills and stops in the sandbox's directory, and other programs that soaks run."""
+import base64
 import collections
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -15,6 +17,12 @@ import load
 
 GUARD, Failed = load.GUARD, load.Failed
 GET_READY = load.get("/readyz")
+# The roles of a caller who may do everything.
+ROLES = "decrypt, monitor, audit, admin"
+# The name of the merchant who is paid with Google Pay, and the file of the merchant's private key. There is no certificate.
+GOOGLE, GOOGLE_KEY = "google", "authority/google.key.pem"
+# The options with which token-forge mints each payment token of Google Pay with its twin, another message with the same messageId.
+WITH_TWIN = ["--per-message-id", "2"]
 
 
 def add_options(parser):
@@ -124,27 +132,51 @@ def run(*command, **options):
     return done.stdout
 
 
+def access_rules(roles=ROLES, with_google=False):
+    """Returns the configuration's `access` section, with rules that have names, for this user and root."""
+    more = f", {os.environ['SANDBOX_GOOGLE_RULE']}" if with_google else ""
+    return "access:\n" + "".join(f'  - {{ name: caller-{user}, user: "{user}", roles: [{roles}]{more} }}\n'
+                                 for user in sorted({os.geteuid(), 0}))
+
+
 def make_merchant(name, identifier, **options):
-    """Makes authority/NAME.pem and its key, if they do not exist."""
-    if not pathlib.Path(f"authority/{name}.pem").exists():
+    """Makes authority/NAME.pem and its key, or only the key for Google Pay, if they do not exist."""
+    if name == GOOGLE and not pathlib.Path(GOOGLE_KEY).exists():
+        run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", GOOGLE_KEY)
+    if name != GOOGLE and not pathlib.Path(f"authority/{name}.pem").exists():
         run("token-forge", "merchant", "authority", "--merchant-identifier", identifier, "--name", name,
             *[word for option, value in options.items() for word in ("--" + option.replace("_", "-"), value)])
 
 
+def public_key(file):
+    """Returns the SubjectPublicKeyInfo of a certificate, or of the merchant who is paid with Google Pay."""
+    if file == GOOGLE_KEY:
+        return run("openssl", "pkey", "-in", file, "-pubout", "-outform", "DER")
+    return run("openssl", "pkey", "-pubin", "-outform", "DER", input=run("openssl", "x509", "-in", file, "-noout", "-pubkey"))
+
+
+def forge(certificate):
+    """Returns the command that mints payment tokens. certificate: the merchant's, or GOOGLE_KEY for Google Pay."""
+    if certificate != GOOGLE_KEY:
+        return ["token-forge", "mint", "authority", "--certificate", certificate]
+    # The key ends with its point.
+    point = base64.b64encode(public_key(certificate)[-65:]).decode()
+    return ["token-forge", "google-mint", "authority", "--merchant-identifier", load.GOOGLE_MERCHANT, "--public-key", point]
+
+
 def mint(count, *arguments, certificate="authority/merchant.pem"):
-    """Returns payment tokens, each one line of JSON."""
-    lines = run("token-forge", "mint", "authority", "--certificate", certificate, "--count", count, *arguments)
-    return lines.splitlines()
+    """Returns payment tokens, each one line of JSON. certificate: as for `forge`."""
+    return run(*forge(certificate), "--count", count, *arguments).splitlines()
 
 
 class Minter(contextlib.AbstractContextManager):
-    """Payment tokens that `token-forge mint --endless` mints as they are used, because it waits while the pipe is full. So they
-    never run out, and none is signed long before its use. A context manager."""
+    """Payment tokens that token-forge mints without end as they are used, because it waits while the pipe is full. So they never
+    run out, and none is signed long before its use. certificate: as for `forge`. A context manager."""
 
     def __init__(self, *arguments, certificate="authority/merchant.pem", with_payloads=False):
         self.forge = subprocess.Popen(
-            ["token-forge", "mint", "authority", "--certificate", certificate, "--endless", *arguments,
-             *(["--with-payloads"] if with_payloads else [])], stdout=subprocess.PIPE)
+            [*forge(certificate), "--endless", *arguments, *(["--with-payloads"] if with_payloads else [])],
+            stdout=subprocess.PIPE)
         self.lines, self.rest, self.with_payloads = collections.deque(), b"", with_payloads
 
     def _read(self, seconds):
@@ -303,10 +335,17 @@ class Service(Program):
         return {**os.environ, "PAYTOKEND_SOCKET": self.socket, "PAYTOKEND_ADMIN_SOCKET": self.admin}
 
     def import_merchant(self, name="merchant", identifier="merchant.com.example.soak", tokens=(), **options):
-        """Imports authority/NAME.pem into these HSM tokens. If it does not exist, makes it with these options of token-forge."""
+        """Imports authority/NAME.pem into these HSM tokens, or Google Pay's key. If it does not exist, makes it with these options
+        of token-forge."""
         make_merchant(name, identifier, **options)
-        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem",
+        merchant = (["--wallet", "google-pay", "--merchant-identifier", load.GOOGLE_MERCHANT] if name == GOOGLE else
+                    ["--certificate", f"authority/{name}.pem"])
+        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", *merchant,
                  *[word for token in tokens for word in ("--token", token)])
+
+    def keys(self):
+        """Returns the publicKeyHash of each merchant key by its use: processing, for Apple Pay, or google-pay."""
+        return {key["use"]: key["publicKeyHash"] for key in json.loads(self.ctl("key", "list", "--output", "json"))}
 
     def processes(self):
         """Returns the daemon and its workers, without those that have ended."""

@@ -1,8 +1,6 @@
 """A shop that pays at paytoken-gateway, with processor-simulator as its processor, and the results that its clients got."""
-import base64
 import collections
 import copy
-import hashlib
 import json
 import os
 import pathlib
@@ -13,7 +11,6 @@ import load
 import service
 
 # The number of payments in a hundred for each of the simulator's amounts, which are in cents.
-GOOGLE_MERCHANT = "BCR2DN4TEXAMPLE"
 PLAIN = {1000: 80, 1080: 5, 1081: 5}
 LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
@@ -23,14 +20,13 @@ class Payment:
     __slots__ = ("identifier", "cents", "request", "result", "code")
 
     def __init__(self, token, cents, key):
-        message = json.loads(token).get("signedMessage")
-        self.identifier = load.transaction(token) if message is None else hashlib.sha256(message.encode()).hexdigest()
+        self.identifier, google = load.transaction(token), load.is_google(token)
         self.cents, self.result, self.code = cents, None, None
         amount = b'"amount":"%d.%02d","currency":"USD"' % (cents // 100, cents % 100)
-        stated = (b'"expected":{%s}' % amount if message is None else
-                  b'"merchantIdentifier":"%s",%s' % (GOOGLE_MERCHANT.encode(), amount))
+        stated = (b'"merchantIdentifier":"%s",%s' % (load.GOOGLE_MERCHANT.encode(), amount) if google else
+                  b'"expected":{%s}' % amount)
         body = b'{"token":' + token.strip() + b',"orderId":"order-%s",%s}' % (self.identifier[:12].encode(), stated)
-        self.request = load.post(b"/payments/apple-pay" if message is None else b"/payments/google-pay", body, key)
+        self.request = load.post(b"/payments/google-pay" if google else b"/payments/apple-pay", body, key)
 
     def again(self):
         """Returns a payment with the same payment token and order, for another gateway."""
@@ -67,8 +63,9 @@ class Shop:
         if like is None:
             made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
         self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
-        # The public key of the merchant at Google; None without Google Pay.
-        self.google_key = like.google_key if like else self.make_google_key() if with_google else None
+        self.with_google = like.with_google if like else with_google
+        if with_google:
+            daemon.import_merchant(service.GOOGLE)
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
         self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
@@ -79,14 +76,9 @@ class Shop:
         self.payments, self.counts = [], collections.Counter()
         self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
-    def make_google_key(self):
-        made = json.loads(self.daemon.ctl("key", "generate", "--wallet", "google-pay", "--merchant-identifier", GOOGLE_MERCHANT,
-                                          "--output", "json"))
-        return self.daemon.ctl("key", "public-key", base64.b64decode(made["publicKeyHash"]).hex()).decode().strip()
-
     def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
         """Writes the configuration of the gateway's next start."""
-        google = f", google_pay: {{ merchants: [{GOOGLE_MERCHANT}] }}" if self.google_key else ""
+        google = f", google_pay: {{ merchants: [{load.GOOGLE_MERCHANT}] }}" if self.with_google else ""
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
@@ -104,18 +96,14 @@ class Shop:
         wanted = collections.Counter(self.chance.choices(list(amounts), list(amounts.values()), k=count))
         minted = []
         for cents, number in wanted.items():
-            google = sum(self.chance.random() < 1 / 3 for _ in range(number)) if self.google_key else 0
+            google = sum(self.chance.random() < 1 / 3 for _ in range(number)) if self.with_google else 0
             tokens = service.mint(number - google, "--amount", str(cents)) if number > google else []
-            tokens += self.mint_google(google) if google else []
+            # Those of Google Pay name no amount.
+            tokens += service.mint(google, certificate=service.GOOGLE_KEY) if google else []
             minted += [Payment(token, cents, self.key) for token in tokens]
         self.chance.shuffle(minted)
         self.payments += minted
         return minted
-
-    def mint_google(self, count):
-        """Returns payment tokens of Google Pay, which name no amount."""
-        return service.run("token-forge", "google-mint", "authority", "--merchant-identifier", GOOGLE_MERCHANT, "--public-key",
-                           self.google_key, "--count", count).splitlines()
 
     def send(self, payments, clients, tick=None):
         """Sends each payment once. Returns those without an answer."""
