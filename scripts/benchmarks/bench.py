@@ -1,7 +1,7 @@
 """Measures paytokend, with everything that a release needs, and compares it with what its HSM can do alone, in one run on one
 machine. Prints one table.
 
-The base has EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger and 32 connections. Each other row
+The base has EC_v1 payment tokens of Apple Pay, a SoftHSM token with one key (tier C), an SQLite ledger and 32 connections. Each other row
 changes one property of the base. Payment tokens are minted while nothing is measured, and each is released once. In every round,
 every row runs for some seconds, with the raw loop before and after it. The raw loop makes the bare PKCS#11 calls of one payment
 token, in as many threads as the worker has sessions, on a session copy of the key, as in the worker. The column "of" is the row's

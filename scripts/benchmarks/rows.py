@@ -2,13 +2,14 @@
 import dataclasses
 
 import deployment
+import service
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
     """The setup of a row's service. Rows with the same setup share its daemon."""
     token: type = deployment.SoftHSMToken
-    # The type of the merchant key that is used: ec or rsa.
+    # The type of the merchant key that is used: ec or rsa for Apple Pay, or google.
     kind: str = "ec"
     # The number of merchant keys in the HSM token, including the used one.
     keys: int = 1
@@ -45,6 +46,7 @@ class Row:
 
 BASE = Setup()
 RSA = Setup(kind="rsa")
+GOOGLE = Setup(kind=service.GOOGLE)
 SERVER = Setup(ledger="postgresql")
 
 
@@ -64,6 +66,7 @@ ROWS = [
     Row("ec-512", "512 connections", connections=512),
     Row("rsa", "RSA_v1 (2048 bits)", RSA),
     Row("rsa-128", "RSA_v1, 128 connections", RSA, connections=128),
+    Row("google", "Google Pay (ECv2)", GOOGLE),
     Row("keys-100", "100 keys", Setup(keys=100)),
     Row("keys-10000", "10,000 keys", Setup(keys=10_000)),
     Row("no-ledger", "no ledger", Setup(ledger="none")),
@@ -85,4 +88,4 @@ NAMES = [row.name for row in ROWS]
 # The maximum is the fastest of these; the named row is measured if an open loop needs it.
 MAXIMUM = "ec-128"
 # The rows that scripts/test runs, each of which can reveal a different defect.
-SHORT = ["ec", "ec-1", "rsa", "no-ledger", "postgresql", "latency-100-8"]
+SHORT = ["ec", "ec-1", "rsa", "google", "no-ledger", "postgresql", "latency-100-8"]

@@ -26,7 +26,7 @@ def unit_environment():
 class MeasuredService(service.Contexts):
     """The service of a setup. A context manager.
 
-    mint: a function from a certificate to its Mint. ledger: one of database.py's, unless it is in a file.
+    mint: a function from a certificate, or service.GOOGLE_KEY, to its Mint. ledger: one of database.py's, unless it is in a file.
     """
 
     def __init__(self, setup, place, mint, ledger=None):
@@ -45,7 +45,8 @@ class MeasuredService(service.Contexts):
             program=program, listener={"max_connections": 1024, "max_connections_per_uid": 1024}, ledger=section,
             sessions=setup.sessions, call_timeout="10s")
         self.token, self.daemon = self.deployment.tokens[0], self.deployment.daemon
-        self.certificate = self.deployment.certificate(self.token) if many else f"authority/{setup.kind}.pem"
+        self.certificate = (self.deployment.certificate(self.token) if many else
+                            service.GOOGLE_KEY if setup.kind == service.GOOGLE else f"authority/{setup.kind}.pem")
         self.mint = mint
 
     def begin(self):
