@@ -10,7 +10,7 @@ public struct Renewal: Sendable, Equatable {
     public enum State: String, Sendable, CaseIterable {
         case open
         case finished
-        /// A person has given up the renewal.
+        /// A person has ended the renewal before its last step.
         case abandoned
     }
 
@@ -304,7 +304,7 @@ public enum RenewalConflict: Error, Sendable, Equatable, CustomStringConvertible
     /// The reason, and what to do.
     public var description: String {
         switch self {
-        case .notOpen(.open): "A renewal of this merchant's key is open already; go on with it."
+        case .notOpen(.open): "A renewal of this merchant's key is open already; continue it."
         case .notOpen(let state): "The renewal is \(state.rawValue), so this step is no longer possible."
         case .unknown: "The ledger has no such renewal or attempt."
         case .otherNumber(let next):

@@ -42,49 +42,52 @@ package enum RenewalRow {
     package static func find(
         _ identifier: RenewalIdentifier, lock: String = "", _ queries: any StoredQueries
     ) throws -> StoredRenewal? {
-        try queries.run(
-            "SELECT \(columns), ended_at FROM renewal WHERE identifier = $1 \(lock)", [.bytes(identifier.bytes)]
-        )
-        .first.map { try read($0, queries) }
+        try all("identifier = $1", [.bytes(identifier.bytes)], lock: lock, queries).first
     }
 
-    /// Returns the renewals for which a condition holds, the newest first.
+    /// Returns the renewals for which a condition holds, the newest first. Of all of them, one statement reads the attempts.
     package static func all(
-        _ condition: String, _ values: [StoredValue], _ queries: any StoredQueries
+        _ condition: String, _ values: [StoredValue], lock: String = "", _ queries: any StoredQueries
     ) throws -> [StoredRenewal] {
-        try queries.run(
-            "SELECT \(columns), ended_at FROM renewal WHERE \(condition) ORDER BY started_at DESC, identifier", values
-        ).map { try read($0, queries) }
+        let rows = try queries.run(
+            """
+            SELECT \(columns), ended_at FROM renewal WHERE \(condition) ORDER BY started_at DESC, identifier \(lock)
+            """, values)
+        guard !rows.isEmpty else { return [] }
+        // In the order in which they began. A node's clock may have been wrong, so their times do not give it. No creation
+        // begins once a certificate is known, and no revocation before the end.
+        let attempts = try queries.run(
+            """
+            SELECT identifier, change, number, target, approval, excluded_nodes, intended_at, outcome, code, answered_at,
+                renewal
+            FROM renewal_attempt WHERE renewal IN (SELECT identifier FROM renewal WHERE \(condition))
+            ORDER BY CASE change WHEN 'create' THEN 1 WHEN 'activate' THEN 2 ELSE 3 END, number
+            """, values
+        ).map { (renewal: try $0.bytes(10), attempt: try attempt($0)) }
+        let ofEach = Dictionary(grouping: attempts, by: \.renewal).mapValues { $0.map(\.attempt) }
+        return try rows.map { row in try read(row, ofEach[try row.bytes(0)] ?? []) }
     }
 
-    private static func read(_ row: any StoredRow, _ queries: any StoredQueries) throws -> StoredRenewal {
+    private static func attempt(_ row: any StoredRow) throws -> RenewalAttempt {
+        guard let identifier = RenewalAttemptId(bytes: try row.bytes(0)),
+            let change = Renewal.Change(rawValue: try row.text(1)),
+            let outcome = Renewal.Attempt.Outcome(rawValue: try row.text(7))
+        else { throw unknownValue }
+        return RenewalAttempt(
+            identifier: identifier,
+            Renewal.Attempt(
+                change: change, number: Int(try row.integer(2)), intendedAt: try row.date(6), outcome: outcome,
+                answeredAt: try row.dateIfAny(9),
+                excludedNodes: Set(try row.text(5).split(separator: ",").map(String.init))),
+            target: try row.textIfAny(3) ?? "",
+            approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
+            code: try row.textIfAny(8))
+    }
+
+    private static func read(_ row: any StoredRow, _ attempts: [RenewalAttempt]) throws -> StoredRenewal {
         guard let identifier = RenewalIdentifier(bytes: try row.bytes(0)), let use = KeyUse(name: try row.text(2)),
             let algorithm = KeyAlgorithm(name: try row.text(3)), let state = Renewal.State(rawValue: try row.text(5))
         else { throw unknownValue }
-        // In the order in which they began. A node's clock may have been wrong, so their times do not give it. No creation
-        // begins once a certificate is known, and no revocation before the end.
-        let rows = try queries.run(
-            """
-            SELECT identifier, change, number, target, approval, excluded_nodes, intended_at, outcome, code,
-                answered_at
-            FROM renewal_attempt WHERE renewal = $1
-            ORDER BY CASE change WHEN 'create' THEN 1 WHEN 'activate' THEN 2 ELSE 3 END, number
-            """, [.bytes(identifier.bytes)])
-        let attempts = try rows.map { row in
-            guard let attempt = RenewalAttemptId(bytes: try row.bytes(0)),
-                let change = Renewal.Change(rawValue: try row.text(1)),
-                let outcome = Renewal.Attempt.Outcome(rawValue: try row.text(7))
-            else { throw unknownValue }
-            return RenewalAttempt(
-                identifier: attempt,
-                Renewal.Attempt(
-                    change: change, number: Int(try row.integer(2)), intendedAt: try row.date(6), outcome: outcome,
-                    answeredAt: try row.dateIfAny(9),
-                    excludedNodes: Set(try row.text(5).split(separator: ",").map(String.init))),
-                target: try row.textIfAny(3) ?? "",
-                approval: try row.bytesIfAny(4).flatMap { ApprovalIdentifier(bytes: $0) },
-                code: try row.textIfAny(8))
-        }
         var renewal = StoredRenewal(
             identifier: identifier,
             renewal: Renewal(

@@ -102,6 +102,28 @@ struct RenewalTests {
         #expect(try await only(ledger).endedAt == later + 2)
     }
 
+    @Test("finds a stored answer whose acknowledgement is lost, and refuses the repeated one as answered")
+    func acknowledgementLost() async throws {
+        let fixture = try await LedgerFixture(isFaulty: true)
+        let ledger = fixture.ledger
+        try await ledger.store(LedgerFixture.record(Self.key, state: .preActivation))
+        let (stored, attempt) = (renewal(), attempt())
+        try await ledger.apply(Self.change(.start(stored)))
+        try await ledger.apply(Self.change(.begin(attempt, of: stored.identifier, previous: nil)))
+        let answer = Self.change(
+            .answer(
+                attempt.identifier, of: stored.identifier, .accepted, code: nil,
+                certificate: (id: "NEW", der: [1, 2, 3])))
+        fixture.loseAcknowledgement()
+        try await ledger.apply(answer)
+        #expect(fixture.lostAcknowledgements == 1)
+        let head = try await ledger.head()
+        #expect(head.sequence == 3)
+        await #expect(throws: LedgerFailure.renewal(.answered(.accepted))) { try await ledger.apply(answer) }
+        #expect(try await only(ledger).certificate == [1, 2, 3])
+        #expect(try await ledger.head() == head)
+    }
+
     @Test("has one open renewal of a merchant's use and algorithm, of several that start at the same time")
     func oneOpen() async throws {
         let fixture = try await LedgerFixture()
