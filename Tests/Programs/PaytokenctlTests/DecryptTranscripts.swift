@@ -181,12 +181,60 @@ struct DecryptTranscripts {
         #expect(without.status == 64 && without.error.contains("--merchant-identifier"), "\(without)")
     }
 
-    @Test("names the path for a payment token of Google Pay instead of decrypting it, and asks nothing")
+    @Test("decrypts a payment token of Google Pay, masks its card, and states amount and currency")
     func decryptGooglePay() async throws {
-        let daemon = try await FakeDaemon([:])
+        let decrypted = """
+            {"transactionId":"\(Sample.transaction)","messageId":"m1","authMethod":"CRYPTOGRAM_3DS",\
+            "merchantIdentifier":"12345678901234567890","publicKeyHash":"\(Sample.hash)","protection":"C",\
+            "repeated":false,"paymentData":{"messageId":"m1","paymentMethodDetails":{"pan":"\(Sample.accountNumber)",\
+            "expirationMonth":12,"cryptogram":"\(Sample.cryptogram)","eciIndicator":"07"}}}
+            """
+        let daemon = try await FakeDaemon(["POST /v1/google-pay/decrypt": .ok(decrypted)])
+        let token = #"{"protocolVersion":"ECv2"}"#
+        let stated = ["--merchant-identifier", "12345678901234567890", "--amount", "10.99", "--currency", "EUR"]
         let result = try await Command.paytokenctl(
-            ["decrypt", "-"], socket: daemon.path, input: #"{"protocolVersion":"ECv2"}"#)
-        #expect(result.status == 64 && result.error.contains("POST /v1/google-pay/decrypt"), "\(result)")
+            ["decrypt", "-", "--reference", "r", "--expect-auth-method", "CRYPTOGRAM_3DS"] + stated,
+            socket: daemon.path, input: token)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                transactionId                                     \(Sample.transaction)
+                messageId                                         m1
+                authMethod                                        CRYPTOGRAM_3DS
+                merchantIdentifier                                12345678901234567890
+                publicKeyHash                                     \(Sample.hash)
+                protection                                        C
+                repeated                                          no
+                paymentData.messageId                             m1
+                paymentData.paymentMethodDetails.pan              ************1111
+                paymentData.paymentMethodDetails.expirationMonth  12
+                paymentData.paymentMethodDetails.cryptogram       ********
+                paymentData.paymentMethodDetails.eciIndicator     07
+
+                """)
+        #expect(
+            String(decoding: try #require(daemon.asked.first).body, as: UTF8.self) == """
+                {"token":\(token),"merchantIdentifier":"12345678901234567890","amount":"10.99","currency":"EUR",\
+                "expected":{"authMethod":"CRYPTOGRAM_3DS"},"reference":"r"}
+                """)
+        let revealed = try await Command.paytokenctl(
+            ["decrypt", "-", "--output", "json", "--reveal"] + stated, socket: daemon.path, input: token)
+        #expect(revealed.output == decrypted + "\n")
+    }
+
+    @Test(
+        "refuses options of the other wallet, and Google's payment token without a statement, and asks nothing",
+        arguments: [
+            (#"{"protocolVersion":"ECv2"}"#, ["--amount", "1"], "give --merchant-identifier, --currency."),
+            (
+                #"{"protocolVersion":"ECv2"}"#, ["--expect-amount", "1", "--expect-merchant", "m"],
+                "leave out --expect-amount, --expect-merchant."
+            ), (#"{"paymentData":{"data":"x"}}"#, ["--currency", "EUR"], "leave out --currency."),
+        ])
+    func optionsOfOtherWallet(token: String, options: [String], part: String) async throws {
+        let daemon = try await FakeDaemon([:])
+        let result = try await Command.paytokenctl(["decrypt", "-"] + options, socket: daemon.path, input: token)
+        #expect(result.status == 64 && result.error.contains(part), "\(result)")
         #expect(daemon.asked == [])
     }
 

@@ -34,12 +34,12 @@ import Testing
             transactionId: String(repeating: "0a", count: 32), messageId: "m", authMethod: "PAN_ONLY",
             merchantIdentifier: "BCR2DN4TEXAMPLE", publicKeyHash: "47DE", protection: "B", repeated: true,
             audit: AuditReference(node: "n", sequence: 7))
-        let (read, paymentData) = try #require(
+        let (read, paymentData, members) = try #require(
             GooglePayDecryptAnswer.read(answer.json(paymentData: Array(#"{"messageId":"m"}"#.utf8))))
         #expect(read.transactionId == answer.transactionId && read.messageId == "m" && read.authMethod == "PAN_ONLY")
         #expect(read.merchantIdentifier == "BCR2DN4TEXAMPLE" && read.publicKeyHash == "47DE")
         #expect(read.protection == "B" && read.repeated && read.audit == AuditReference(node: "n", sequence: 7))
-        #expect(paymentData["messageId"] == .string("m"))
+        #expect(paymentData["messageId"] == .string("m") && members["paymentData"] == .object(paymentData))
         for body in [#"{}"#, #"{"code":"forbidden","message":"No."}"#, "[", #"{"transactionId":1}"#] {
             #expect(GooglePayDecryptAnswer.read(Array(body.utf8)) == nil)
         }

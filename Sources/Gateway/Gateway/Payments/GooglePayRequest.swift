@@ -79,7 +79,7 @@ struct GooglePayRequest: WalletRequest {
     func read(
         _ answer: [UInt8]
     ) -> (transactionId: String, merchantIdentifier: String, paymentData: JSONObject)? {
-        guard let (read, paymentData) = GooglePayDecryptAnswer.read(answer),
+        guard let (read, paymentData, _) = GooglePayDecryptAnswer.read(answer),
             read.merchantIdentifier == merchant.identifier
         else { return nil }
         return (read.transactionId, read.merchantIdentifier, paymentData)

@@ -11,9 +11,12 @@ struct DecryptCommand: AsyncParsableCommand {
         commandName: "decrypt",
         abstract: "Verifies and decrypts a payment token.",
         discussion: """
-            The file is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the \
-            payment token: a second attempt is refused as a replay, unless the same user repeats it with the same \
-            --reference.
+            The file is a PKPaymentToken or just its paymentData, in JSON, or Google Pay's token; - is standard input. \
+            This releases the payment token: a second attempt is refused as a replay, unless the same user repeats it \
+            with the same --reference.
+
+            A payment token of Google Pay is recognised by its members. It names no amount, so --amount and --currency \
+            are your statement of what you will charge, which is recorded and compared with nothing.
 
             The account number (except its last four digits) and the cryptogram are masked unless --reveal is given.
 
@@ -21,10 +24,13 @@ struct DecryptCommand: AsyncParsableCommand {
               paytokenctl decrypt token.json --reference order-1234 \\
                   --expect-currency 840 --expect-amount 1099
               paytokenctl decrypt - --output json < token.json | jq .paymentData
+              paytokenctl decrypt google.json --merchant-identifier BCR2DN4TEXAMPLE \\
+                  --amount 10.99 --currency EUR
             """)
 
     @Argument(
-        help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"),
+        help: ArgumentHelp(
+            "A PKPaymentToken or its paymentData, or Google Pay's token; - for standard input.", valueName: "file"),
         completion: .file())
     var file: String
 
@@ -45,6 +51,20 @@ struct DecryptCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A file with the original application data.", valueName: "file"), completion: .file())
     var expectApplicationData: String?
 
+    @Option(help: ArgumentHelp("Google Pay: the merchant's identifier at Google, without merchant:.", valueName: "id"))
+    var merchantIdentifier: String?
+
+    @Option(help: ArgumentHelp("Google Pay: the amount that you will charge, such as 10.99.", valueName: "number"))
+    var amount: String?
+
+    @Option(help: ArgumentHelp("Google Pay: the amount's currency (ISO 4217), such as EUR.", valueName: "code"))
+    var currency: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Google Pay: the only kind of card number that you take, CRYPTOGRAM_3DS or PAN_ONLY.", valueName: "kind"))
+    var expectAuthMethod: String?
+
     @Flag(help: "Shows account number and cryptogram in full.")
     var reveal = false
 
@@ -64,20 +84,23 @@ struct DecryptCommand: AsyncParsableCommand {
         // This process's memory will contain account numbers.
         _ = paytokend_forbid_dumps()
         let paymentToken = try InputFile.readPaymentToken(file)
-        guard !InputFile.isGooglePay(paymentToken: paymentToken) else {
-            throw CommandFailure(
-                .usage,
-                "\(InputFile.name(file)) is a payment token of Google Pay; decrypt it with POST /v1/google-pay/decrypt."
-            )
-        }
-        let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
-        let body = requestBody(paymentToken: paymentToken, applicationData: applicationData)
         let connection = socket.connection
-        let answer = try await connection.send(.post("/v1/decrypt", body: body))
-        guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.unexpectedAnswer(answer.status) }
+        let (request, read): (ClientRequest, ([UInt8]) -> JSONObject?)
+        if InputFile.isGooglePay(paymentToken: paymentToken) {
+            request = .post("/v1/google-pay/decrypt", body: try googlePayBody(paymentToken: paymentToken))
+            read = { GooglePayDecryptAnswer.read($0)?.members }
+        } else {
+            try refuse(googlePayOptions, "is no payment token of Google Pay")
+            let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
+            request = .post(
+                "/v1/decrypt", body: requestBody(paymentToken: paymentToken, applicationData: applicationData))
+            read = { DecryptAnswer.read($0)?.members }
+        }
+        let answer = try await connection.send(request)
+        guard let members = read(answer.body) else { throw connection.unexpectedAnswer(answer.status) }
         // With --reveal, the output is the daemon's response, byte for byte.
-        if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
-        let masked = Self.masked(decrypted.members)
+        if reveal { return try format.show(answer.body, Self.text(members)) }
+        let masked = Self.masked(members)
         try format.show(JSONValue.object(masked).compact, Self.text(masked))
     }
 
@@ -102,5 +125,37 @@ struct DecryptCommand: AsyncParsableCommand {
         if let expectMerchant { expected.append(("merchantIdentifier", .string(expectMerchant))) }
         return DecryptRequest.body(
             paymentToken: paymentToken, expected: expected.isEmpty ? nil : JSONObject(expected), reference: reference)
+    }
+
+    private var googlePayOptions: [(name: String, value: String?)] {
+        [
+            ("--merchant-identifier", merchantIdentifier), ("--amount", amount), ("--currency", currency),
+            ("--expect-auth-method", expectAuthMethod),
+        ]
+    }
+
+    private func refuse(_ options: [(name: String, value: String?)], _ kind: String) throws {
+        let given = options.filter { $0.value != nil }.map(\.name)
+        guard given.isEmpty else {
+            throw CommandFailure(
+                .usage, "\(InputFile.name(file)) \(kind); leave out \(given.joined(separator: ", ")).")
+        }
+    }
+
+    func googlePayBody(paymentToken: [UInt8]) throws -> [UInt8] {
+        try refuse(
+            [
+                ("--expect-currency", expectCurrency), ("--expect-amount", expectAmount),
+                ("--expect-merchant", expectMerchant), ("--expect-application-data", expectApplicationData),
+            ], "is a payment token of Google Pay")
+        guard let merchantIdentifier, let amount, let currency else {
+            let missing = googlePayOptions.prefix(3).filter { $0.value == nil }.map(\.name)
+            throw CommandFailure(
+                .usage,
+                "\(InputFile.name(file)) is a payment token of Google Pay; give \(missing.joined(separator: ", ")).")
+        }
+        return GooglePayDecryptRequest.body(
+            paymentToken: paymentToken, merchantIdentifier: merchantIdentifier, amount: amount, currency: currency,
+            authMethod: expectAuthMethod, reference: reference)
     }
 }

@@ -24,8 +24,10 @@ enum PaymentDataMask {
 
     private static func masked(member name: String, _ value: JSONValue) -> JSONValue {
         switch name {
-        case "applicationPrimaryAccountNumber": return lastFour(value)
-        case "onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData": return concealed(value)
+        // Apple's name and Google's.
+        case "applicationPrimaryAccountNumber", "pan": return lastFour(value)
+        case "onlinePaymentCryptogram", "cryptogram", "emvData", "encryptedPINData", "authenticationData":
+            return concealed(value)
         // It has twelve digits but is not secret: it identifies the manufacturer of the device.
         case "deviceManufacturerIdentifier":
             if case .string(let text) = value, text.utf8.count <= accountNumberDigits { return value }

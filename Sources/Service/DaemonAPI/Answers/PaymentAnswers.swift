@@ -153,8 +153,10 @@ public struct GooglePayDecryptAnswer: Sendable {
     }
 
     /// Parses an answer for a client; returns nil if the body is not such an answer. `paymentData` is the parsed
-    /// plaintext.
-    public static func read(_ body: [UInt8]) -> (answer: GooglePayDecryptAnswer, paymentData: JSONObject)? {
+    /// plaintext, and `members` has all members as received.
+    public static func read(
+        _ body: [UInt8]
+    ) -> (answer: GooglePayDecryptAnswer, paymentData: JSONObject, members: JSONObject)? {
         guard let object = (try? JSONValue(parsing: body, limits: JSONLimits(maximumDepth: 32)))?.objectValue,
             let transactionId = object["transactionId"]?.stringValue,
             let messageId = object["messageId"]?.stringValue, let authMethod = object["authMethod"]?.stringValue,
@@ -167,7 +169,7 @@ public struct GooglePayDecryptAnswer: Sendable {
             transactionId: transactionId, messageId: messageId, authMethod: authMethod,
             merchantIdentifier: merchantIdentifier, publicKeyHash: publicKeyHash, protection: protection,
             repeated: repeated, audit: AuditReference(object["audit"]))
-        return (answer, paymentData)
+        return (answer, paymentData, object)
     }
 }
 
