@@ -6,8 +6,9 @@ public enum GooglePayKeys {
     /// The most keys that are tried. Each costs an HSM operation, and anyone with a payment token can have them tried.
     public static let maximumTried = 4
 
-    /// Returns the keys that may decrypt now, in the order in which they are tried: active ones before those that were
-    /// retired and not yet cut off, and newer ones first. A suspended or compromised key is never among them.
+    /// Returns the keys that may decrypt now, in the order in which they are tried: those that an HSM token can use first,
+    /// then active ones before those that were retired and not yet cut off, then newer ones. A suspended or compromised key
+    /// is never among them.
     ///
     /// - Parameter entries: all keys of one merchant for Google Pay.
     public static func tried(_ entries: [KeyEntry], at now: Date) -> [KeyEntry] {
@@ -17,6 +18,7 @@ public enum GooglePayKeys {
     }
 
     private static func precedes(_ one: KeyEntry, _ other: KeyEntry) -> Bool {
+        if (one.condition == .served) != (other.condition == .served) { return one.condition == .served }
         if one.state != other.state { return one.state == .active }
         let (first, second) = (one.createdAt ?? .distantPast, other.createdAt ?? .distantPast)
         // Keys of the same moment have an order too, so that every node tries them alike.

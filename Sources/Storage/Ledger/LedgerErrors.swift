@@ -114,8 +114,8 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
         case .tooManyActive(.service):
             "Another service key is active under this key id, which names one key at Apple; retire that one first."
         case .tooManyActive(.googlePay):
-            "The merchant has \(KeyUse.googlePay.maximumActive ?? 0) active Google Pay keys, and no more are tried with a "
-                + "message; retire one first."
+            "The merchant has \(KeyUse.googlePay.maximumActive ?? 0) Google Pay keys that are active or before their cut-off, "
+                + "and no more are tried with a message; retire one, and wait for its cut-off."
         case .tooManyActive(let use):
             "The merchant has \(use.maximumActive ?? 0) active \(use.name) keys, Apple's maximum; retire one first."
         case .changedMeanwhile:
@@ -129,7 +129,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
 extension KeyUse {
     /// The maximum number of active keys of this use under one merchant identifier; nil for no maximum. Apple permits
     /// three active Merchant Identity certificates, and a key id of its API names one key. A Google Pay message is tried
-    /// with every active key.
+    /// with every active key, and with retired ones until their cut-off, so these count too.
     public var maximumActive: Int? {
         switch self {
         case .processing: nil

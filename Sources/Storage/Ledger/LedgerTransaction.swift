@@ -54,7 +54,7 @@ extension LedgerTransaction {
     package func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
         let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }
-        if let key = change.key { try put(key, over: known, change.precondition) }
+        if let key = change.key { try put(key, over: known, change.precondition, at: change.at) }
         if let step = change.renewal { try take(step, at: change.at) }
         var fence: Int64?
         if case .accept(_, let newestRelease, _) = change.restore {
@@ -70,7 +70,7 @@ extension LedgerTransaction {
         for record in change.records { lines.append(try append(record, before: known, servedFrom: servedFrom)) }
         for further in change.furtherKeys {
             let known = try KeyRecordRow.find(further.key.publicKeyHash, self)
-            try put(further.key, over: known, further.precondition)
+            try put(further.key, over: known, further.precondition, at: change.at)
             lines.append(try append(further.record, before: known))
         }
         if let auditKey = change.auditKey, let publicKey = auditKey.publicKey {
@@ -84,7 +84,9 @@ extension LedgerTransaction {
         return lines
     }
 
-    private func put(_ key: KeyRecord, over known: KeyRecord?, _ precondition: KeyPrecondition) throws {
+    private func put(
+        _ key: KeyRecord, over known: KeyRecord?, _ precondition: KeyPrecondition, at now: Date
+    ) throws {
         switch precondition {
         case .any: break
         case .absent:
@@ -94,10 +96,18 @@ extension LedgerTransaction {
         }
         let next = try key.replacing(known)
         if let limit = next.use.maximumActive, next.state == .active, known?.state != .active {
-            let active = try number(
-                "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
-                [.text(next.merchantIdentifier), .text(next.use.name)])
-            guard active ?? 0 < limit else { throw KeyRecordConflict.tooManyActive(next.use) }
+            // A retired Google Pay key is tried with messages until its cut-off.
+            let retired = next.use == .googlePay ? now : .distantFuture
+            let others = try number(
+                """
+                SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2
+                    AND public_key_hash <> $3 AND (state = 'active' OR state = 'deactivated' AND cut_off > $4)
+                """,
+                [
+                    .text(next.merchantIdentifier), .text(next.use.name), .bytes(next.publicKeyHash.bytes),
+                    .integer(StoredTime.milliseconds(retired)),
+                ])
+            guard others ?? 0 < limit else { throw KeyRecordConflict.tooManyActive(next.use) }
         }
         try run(KeyRecordRow.put, KeyRecordRow.values(next) + [.text(node.name)])
     }

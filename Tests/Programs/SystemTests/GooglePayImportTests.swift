@@ -37,6 +37,8 @@ extension GooglePayDecryptionTests {
         let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
         let place = try #require(words.firstIndex(of: "approve"), "\(asked)")
         let approval = try #require(words.dropFirst(place + 1).first)
+        let listed = try await harness.paytokenctl(["approval", "list"], as: Staff.bob.identity)
+        #expect(listed.output.contains("Google Pay key import for \(Self.merchant) into primary"), "\(listed)")
         let alone = try await alice(["approval", "approve", approval])
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
         let approved = try await harness.paytokenctl(["approval", "approve", approval], as: Staff.bob.identity)

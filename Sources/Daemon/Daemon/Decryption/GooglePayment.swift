@@ -22,8 +22,10 @@ struct GooglePayment: WalletPayment {
 
     private var paymentToken: GooglePayToken { verified.paymentToken }
 
+    /// - Throws: `forbidden` too, so that nobody without permission learns from the ledger what was released.
     func release(for caller: Caller, at moment: Date) throws(Refusal) -> Release {
-        Release(
+        try requirePermission(of: caller, for: verified.merchant.identifier)
+        return Release(
             of: .googlePay,
             transactionId: GooglePayClaims.name(
                 ofSignedMessage: paymentToken.transactionIdentifier, for: verified.merchant),

@@ -65,6 +65,15 @@ struct ImportedKey: Sendable {
     /// The bytes that identify the key in an approval's digest: its certificate, or its public key without one.
     var approvedBytes: [UInt8] { certificate?.der ?? publicKey }
 
+    /// The sentence that the second person reads. A run of twenty digits, as in some of Google's identifiers, would be masked
+    /// like an account number, so a slash is written in its middle.
+    func approvalReason(into hsmTokens: [String]) -> AuditReason {
+        let isGoogle = use == .googlePay
+        let name = isGoogle && merchant.utf8.count >= 20 ? "\(merchant.prefix(10))/\(merchant.dropFirst(10))" : merchant
+        return AuditReason(
+            "\(isGoogle ? "Google Pay " : "")key import for \(name) into \(hsmTokens.joined(separator: ", "))")
+    }
+
     func facts(_ origin: KeyFacts.Origin?) -> KeyFacts {
         guard let certificate else { return KeyFacts(algorithm: algorithm, origin: origin) }
         return KeyFacts(certificate, origin: origin)

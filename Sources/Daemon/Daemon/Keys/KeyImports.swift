@@ -63,6 +63,10 @@ extension KeyAdministration {
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: imported.publicKeyHash)
         try Self.requireImportable(known, imported)
+        if imported.certificate == nil, catalogue.index.entry(imported.publicKeyHash)?.certificate != nil {
+            throw Refusal(
+                .invalidState, "An HSM token has Apple's certificate for this key, so it is Apple Pay's; make another.")
+        }
         try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let names = request.sealedKeys.map(\.hsmToken)
         guard !dryRun else { return .wouldServe(imported, hsmTokens: names) }
@@ -72,17 +76,17 @@ extension KeyAdministration {
         if rule.needsSecondPerson(caller) {
             var parameters = OperationParameters(.keyImport)
             parameters.add(imported.approvedBytes)
+            // In front of the names, of which there may be any number. Without this, the approval of a service key would
+            // permit the same key for a merchant named like its key id.
+            if imported.use == .googlePay { parameters.add(imported.use.name) }
             parameters.add(imported.merchant)
             for name in names.sorted() { parameters.add(name) }
-            // Without this, the approval of a service key would permit the same key for a merchant named like its key id.
-            if imported.use == .googlePay { parameters.add(imported.use.name) }
             guard let approval = request.approval else {
                 return .pending(
                     try await recorder.ask(
                         await rule.request(
                             .keyImport, parameters: parameters.digest, key: imported.publicKeyHash,
-                            keyState: known?.state, reason: AuditReason("key import for \(imported.merchant)"),
-                            by: caller,
+                            keyState: known?.state, reason: imported.approvalReason(into: names), by: caller,
                             at: clock.now()), by: caller, for: draft))
             }
             // This check comes before any HSM token is changed. The transaction that uses the approval repeats it.
@@ -230,7 +234,8 @@ extension KeyAdministration {
     ) throws(Refusal) {
         guard let limit = use.maximumActive else { return }
         let active = catalogue.index.entries.filter {
-            $0.merchantIdentifier == merchant && $0.use == use && $0.state == .active && $0.publicKeyHash != hash
+            $0.merchantIdentifier == merchant && $0.use == use && $0.publicKeyHash != hash
+                && ($0.state == .active || use == .googlePay && $0.decrypts(at: clock.now()))
         }
         guard active.count < limit else {
             throw Refusal(

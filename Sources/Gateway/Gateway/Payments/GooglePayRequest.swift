@@ -15,6 +15,8 @@ struct GooglePayRequest: WalletRequest {
     static let wallet = Wallet.googlePay
     /// The members that only these requests have. All are required.
     static let members = ["merchantIdentifier", "amount", "currency"]
+    /// The most digits in front of the point. paytokend takes no more.
+    private static let maximumWholeDigits = 11
 
     /// Google's object, or the string with it that Google delivers. paytokend receives it unchanged.
     let paymentToken: JSONValue
@@ -42,6 +44,11 @@ struct GooglePayRequest: WalletRequest {
         self.merchant = merchant
         amount = try Amount(
             stated: value("amount"), in: "amount", currency: Currency(stated: value("currency"), in: "currency"))
+        // In paytokend's record, a longer number could be an account number.
+        guard amount.decimal.prefix(while: { $0 != "." }).count <= Self.maximumWholeDigits else {
+            throw PaymentRequest.malformedMember(
+                "amount", "has more than \(Self.maximumWholeDigits) digits in front of the point")
+        }
         do {
             tokenIdentity = PaymentTokenIdentity(googlePay: try GooglePayToken(json: paymentToken))
         } catch {

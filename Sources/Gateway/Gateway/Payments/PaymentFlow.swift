@@ -254,8 +254,7 @@ struct PaymentFlow: Sendable {
         let transaction = PaymentTransaction(
             identifier: released.transactionIdentifier, merchantIdentifier: released.merchantIdentifier,
             amount: prepared.submission.amount, processor: prepared.processor.name,
-            accountDigest: accountNumberKey?.digest(
-                of: prepared.submission.credential.accountNumber, in: released.transactionIdentifier))
+            accountDigest: accountDigest(of: prepared.submission.credential, in: released.transactionIdentifier))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
         // The state `submitting` is now on disk, so the payment may be sent.
         let credential = prepared.submission.credential
@@ -287,6 +286,13 @@ struct PaymentFlow: Sendable {
                 "The processor cannot be reached, and nothing was sent; try again with the same request.",
                 details: fault.rawValue)
         }
+    }
+
+    /// Returns the digest by which a later answer's texts are masked. The number of the card itself gets none, since it
+    /// could be guessed with the digest and the key; such texts are masked by their form alone.
+    private func accountDigest(of credential: PaymentCredential, in transaction: [UInt8]) -> [UInt8]? {
+        if case .absent = credential.proof { return nil }
+        return accountNumberKey?.digest(of: credential.accountNumber, in: transaction)
     }
 
     private struct PreparedSubmission {

@@ -149,6 +149,7 @@ struct GooglePayPaymentTests {
         arguments: [
             (#""amount":10.99"#, "malformed_request"),
             (#""amount":"-1""#, "malformed_request"), (#""amount":"10.999""#, "malformed_request"),
+            (#""amount":"100000000000""#, "malformed_request"),
             (#""currency":"usd""#, "currency_unknown"), (#""currency":840"#, "malformed_request"),
             (#""merchantIdentifier":"merchant.com.example""#, "malformed_request"),
             (#""merchantIdentifier":"merchant:BCR2DN4TEXAMPLE""#, "malformed_request"),
@@ -261,6 +262,22 @@ struct GooglePayPaymentTests {
             return
         }
         #expect(submission.credential.expirationDate == ExpirationDate("280229"))
+        await gateway.stop()
+    }
+
+    @Test(
+        "keeps a digest of the number of a device while a payment is pending, and none of the number of a card",
+        arguments: [true, false])
+    func digest(ofCard: Bool) async throws {
+        let gateway = try await PaymentGateway(
+            [.unknown(.connectionLost)], authMethods: [.cryptogram3DS, .panOnly])
+        if ofCard { gateway.paytokend.googlePlaintext.change { $0 = Self.panOnly } }
+        let paid = try await pay(gateway, GooglePayDocument().json)
+        #expect(paid.string("status") == "pending")
+        let transactionId = try #require(paid.string("transactionId"))
+        let name = try #require(Hexadecimal.decode(transactionId))
+        let pending = try #require(try await gateway.store.payment(transaction: name))
+        #expect((pending.transaction?.accountDigest == nil) == ofCard)
         await gateway.stop()
     }
 

@@ -103,6 +103,28 @@ struct SignatureTests {
         try await fixture.ledger.store(key(second))
     }
 
+    @Test("counts a retired Google Pay key among the merchant's four until its cut-off, since it still opens messages")
+    func googlePayKeys() async throws {
+        let fixture = try await fixture()
+        let noon = LedgerFixture.noon
+        func key(_ number: UInt8, _ state: KeyState, until cutOff: Date? = nil) -> KeyRecord {
+            var record = LedgerFixture.record(
+                LedgerFixture.hash(number), state: state, merchant: "BCR2", algorithm: .ec, use: .googlePay)
+            record.cutOff = cutOff
+            return record
+        }
+        func store(_ key: KeyRecord, after seconds: TimeInterval = 0) async throws {
+            try await fixture.ledger.apply(AdministrativeChange(at: noon + seconds, key: key, records: []))
+        }
+        for number in UInt8(60)...63 { try await store(key(number, .active)) }
+        try await store(key(60, .deactivated, until: noon + 60))
+        await #expect(throws: LedgerFailure.conflict(.tooManyActive(.googlePay))) {
+            try await store(key(64, .active), after: 59)
+        }
+        try await store(key(64, .active), after: 60)
+        #expect(try await fixture.ledger.keyRecord(LedgerFixture.hash(64))?.state == .active)
+    }
+
     @Test("never changes a key's use")
     func useIsForEver() async throws {
         let fixture = try await fixture()
