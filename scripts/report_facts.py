@@ -366,7 +366,8 @@ class People:
         if not is_done: return
         person = self.people.setdefault(caller or "the daemon", {name: Records() for name in ("acts", "asked", "decided", "alone")})
         person["acts"].add(record)
-        is_for_two = event in FOR_TWO or event == "key_state_change" and act_of(record) in ("destroyed", "compromised", "active") \
+        is_for_two = event in FOR_TWO or event == "key_state_change" and (
+            act_of(record) in ("destroyed", "compromised") or act_of(record) == "active" and record.get("from") != "pre-activation") \
             or event == "renewal_step" and act_of(record) in ("create", "activate", "revoke")
         if event == "approval_request": person["asked"].add(record)
         elif event == "approval_decision": person["decided"].add(record) if act_of(record) != "withdraw" else None

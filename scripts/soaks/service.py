@@ -340,8 +340,13 @@ class Service(Program):
         make_merchant(name, identifier, **options)
         merchant = (["--wallet", "google-pay", "--merchant-identifier", load.GOOGLE_MERCHANT] if name == GOOGLE else
                     ["--certificate", f"authority/{name}.pem"])
-        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", *merchant,
-                 *[word for token in tokens for word in ("--token", token)])
+        made = json.loads(self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", *merchant, "--output", "json",
+                                   *[word for token in tokens for word in ("--token", token)]))
+        # A Google Pay key opens nothing before it is proved, and stated to be in Google's console.
+        if made["state"] == "pre-activation":
+            key = base64.b64decode(made["publicKeyHash"]).hex()
+            self.ctl("key", "prove", key)
+            self.ctl("rotate", "added", key)
 
     def keys(self):
         """Returns the publicKeyHash of each merchant key by its use: processing, for Apple Pay, or google-pay."""

@@ -16,11 +16,15 @@ public struct Rotation: Sendable, Equatable {
         case none
         /// The new key has no certificate yet.
         case certificate
-        /// The new key could decrypt payment tokens, but has decrypted none: Apple still encrypts to the old one.
+        /// Not every node has proved the new Google Pay key.
+        case proof
+        /// Every node has proved the new Google Pay key, and no person has stated that it is in Google's console.
+        case console
+        /// The new key could decrypt payment tokens, but has decrypted none: wallets still encrypt to the old one.
         case activation
         /// Both the new and the old key decrypt payment tokens.
         case overlap
-        /// The new key decrypts payment tokens, and the old one has decrypted none for an hour.
+        /// The new key decrypts payment tokens, and the old ones are unused: for an hour, or for `google_pay.quiet`.
         case finish
         /// The old key is deactivated, and decrypts late payment tokens until its cut-off.
         case cutOff = "cut-off"
@@ -39,6 +43,11 @@ public struct Rotation: Sendable, Equatable {
         public let refusedLastHour: Int
         /// True if the key is known to have decrypted a payment token, or made a signature, before.
         public var wasUsed: Bool
+        /// The time from which the key counts as unused, if that depends on more than the last hour: for a Google Pay key
+        /// (``GooglePayRotation/unused(createdAt:lastUse:quiet:)``).
+        public var unusedFrom: Date?
+        /// The required nodes that have not proved a Google Pay key before its activation, ordered by name.
+        public var unprovedNodes: [String] = []
         /// One sentence with the reason why no HSM token can use the key now, regardless of its state. nil if an
         /// available HSM token has the key without a fault.
         public let fault: String?
@@ -61,9 +70,14 @@ public struct Rotation: Sendable, Equatable {
         /// True if the key has decrypted a payment token, which shows that Apple encrypts to it, or has made a
         /// signature.
         public var isProven: Bool { wasUsed || lastHour.count > 0 }
-        fileprivate var awaitsCertificate: Bool {
-            keyRecord.state == .preActivation && keyRecord.origin == .generated
+        /// True if the key waits for its activation: by a certificate, or by ``Rotation/Phase/console``. An Apple Pay key
+        /// of another origin was put into the ledger with its certificate.
+        public var awaitsActivation: Bool {
+            keyRecord.state == .preActivation && (keyRecord.origin == .generated || keyRecord.use == .googlePay)
         }
+
+        /// Returns true if the key had a payment or signature so recently that it is not to be retired.
+        public func isInUse(at now: Date) -> Bool { unusedFrom.map { now < $0 } ?? (lastHour.count > 0) }
     }
 
     public let merchantIdentifier: String
@@ -77,18 +91,21 @@ public struct Rotation: Sendable, Equatable {
     public let oldKeys: [Key]
     /// Deactivated keys that still decrypt payment tokens, ordered by their cut-off.
     public let endingKeys: [Key]
-    /// Generated keys without a certificate, other than the new key.
+    /// Keys that wait for their activation, other than the new key.
     public let leftOver: [Key]
     /// Suspended keys, and deactivated ones whose cut-off has passed.
     public let silentKeys: [Key]
+    /// The time for which this was derived.
+    public let now: Date
 
     /// - Parameter keys: keys of one merchant, algorithm and use, in any state and order.
     init(merchantIdentifier: String, algorithm: KeyAlgorithm, use: KeyUse, keys: [Key], now: Date) {
-        let waiting = keys.filter(\.awaitsCertificate).sorted(by: Self.older)
+        let waiting = keys.filter(\.awaitsActivation).sorted(by: Self.older)
         let active = keys.filter { $0.keyRecord.state == .active }.sorted(by: Self.older)
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.use = use
+        self.now = now
         // With two active keys, the new key already has its certificate. A further generated key without a certificate
         // is then left over, and the rotation continues.
         let isWaiting = active.count < 2 && !waiting.isEmpty
@@ -104,13 +121,13 @@ public struct Rotation: Sendable, Equatable {
             }
         phase =
             if isWaiting {
-                .certificate
+                use.hasCertificate ? .certificate : newKey?.unprovedNodes.isEmpty == true ? .console : .proof
             } else if oldKeys.isEmpty {
                 endingKeys.isEmpty ? .none : .cutOff
             } else if newKey?.isProven != true {
                 .activation
             } else {
-                oldKeys.contains { $0.lastHour.count > 0 } ? .overlap : .finish
+                oldKeys.contains { $0.isInUse(at: now) } ? .overlap : .finish
             }
     }
 
@@ -125,7 +142,7 @@ public struct Rotation: Sendable, Equatable {
     /// compromised has none. Service keys have none either: Apple makes them, and revokes them at once.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
         let groups = Dictionary(
-            grouping: keys.filter { $0.keyRecord.state.canStillDecrypt && $0.keyRecord.use.hasCertificate }
+            grouping: keys.filter { $0.keyRecord.state.canStillDecrypt && $0.keyRecord.use != .service }
         ) {
             Group(
                 merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name,
@@ -159,7 +176,12 @@ public struct Rotation: Sendable, Equatable {
 public struct RotationStep: Sendable, Equatable {
     public enum Name: String, Sendable, CaseIterable {
         case generate
+        /// Apple Pay keys only.
         case certificate
+        /// Google Pay keys only: every node proves the new key.
+        case prove
+        /// Google Pay keys only: a person adds the public key in Google's console.
+        case console
         case activate
         case drain
         case finish
@@ -176,6 +198,11 @@ public struct RotationStep: Sendable, Equatable {
 
     public let name: Name
     public let status: Status
+
+    /// The steps for keys of this use, in order.
+    static func names(for use: KeyUse) -> [Name] {
+        Name.allCases.filter { use.hasCertificate ? $0 != .prove && $0 != .console : $0 != .certificate }
+    }
 }
 
 extension Rotation {
@@ -185,15 +212,18 @@ extension Rotation {
         let current: RotationStep.Name =
             switch phase {
             case .none, .certificate: .certificate
+            case .proof: .prove
+            case .console: .console
             case .activation: .activate
             case .overlap: .drain
             case .finish: .finish
             case .cutOff: .cutOff
             }
-        let earlier = RotationStep.Name.allCases.prefix { $0 != current }
+        let names = RotationStep.names(for: use)
+        let earlier = names.prefix { $0 != current }
         // The old key may have been deactivated before the new one decrypted any payment token.
         let isActivationMissed = phase == .cutOff && newKey?.isProven == false
-        return RotationStep.Name.allCases.map { name in
+        return names.map { name in
             let status: RotationStep.Status =
                 switch name {
                 case .activate where isActivationMissed: .next

@@ -1,8 +1,11 @@
 public import Foundation
+public import PaymentToken
 
 /// A rotation that cannot be finished.
 public enum RotationFinishError: Error, Sendable, Equatable {
     case noOldKey
+    /// The named key is not one that the newest key replaces.
+    case notOld(PublicKeyHash)
     /// The new key waits for its certificate, or there is no new key.
     case newKeyNotActive
     /// The cut-off is not allowed. Without a cut-off, active keys can always be deactivated.
@@ -12,8 +15,8 @@ public enum RotationFinishError: Error, Sendable, Equatable {
     /// The key that arrived first has the newer certificate, so it is uncertain which of the two keys Apple encrypts
     /// to.
     case oldKeyHasYoungerCertificate(old: Rotation.Key, new: Rotation.Key)
-    /// The old key has decrypted payment tokens within the last hour. `force` overrides this.
-    case oldKeyInUse
+    /// These old keys are in use (``Rotation/Key/isInUse(at:)``). `force` overrides this.
+    case oldKeyInUse([Rotation.Key])
     /// The new key has not decrypted a payment token yet. `force` overrides this.
     case newKeyUnproven(Rotation.Key)
 }
@@ -22,14 +25,17 @@ extension Rotation {
     /// The old keys' records after the rotation.
     ///
     /// - Parameters:
+    ///   - key: the old key to retire; nil for all.
     ///   - cutOff: the time until which the old keys still decrypt; nil if they stop immediately.
     ///   - force: true to finish although the old key is in use, or the new one is unproven.
     ///   - isServedElsewhere: true if this host serves no payments, so that its HSM tokens need not show the new key.
     ///   - isProven: true if the new key has proved itself otherwise than by a use.
     public func finished(
-        cutOff: Date?, force: Bool, isServedElsewhere: Bool = false, isProven: Bool = false, now: Date
+        only key: PublicKeyHash? = nil, cutOff: Date?, force: Bool, isServedElsewhere: Bool = false,
+        isProven: Bool = false, now: Date
     ) throws(RotationFinishError) -> [KeyRecord] {
-        guard !oldKeys.isEmpty else { throw .noOldKey }
+        let oldKeys = oldKeys.filter { key == nil || $0.publicKeyHash == key }
+        guard !oldKeys.isEmpty else { throw key.map { .notOld($0) } ?? .noOldKey }
         guard let newKey, newKey.keyRecord.state == .active else { throw .newKeyNotActive }
         var retired: [KeyRecord] = []
         do throws(KeyTransitionError) {
@@ -44,7 +50,8 @@ extension Rotation {
             throw .oldKeyHasYoungerCertificate(old: younger, new: newKey)
         }
         if !force {
-            guard oldInLastHour == 0 else { throw .oldKeyInUse }
+            let used = oldKeys.filter { $0.isInUse(at: now) }
+            guard used.isEmpty else { throw .oldKeyInUse(used) }
             guard isProven || newKey.isProven else { throw .newKeyUnproven(newKey) }
         }
         return retired

@@ -55,6 +55,9 @@ private struct Candidates {
     private func suits(_ key: KeySummary) -> Bool {
         let verbs = Set(words.dropFirst().prefix(3))
         if verbs.contains("show") || verbs.contains("list") { return true }
+        if verbs.contains("added") || verbs.contains("removed") {
+            return key.use == "google-pay" && key.state == (verbs.contains("added") ? "pre-activation" : "active")
+        }
         if verbs.contains("adopt") { return key.condition == "external" }
         if verbs.contains("suspend") { return ["active", "deactivated"].contains(key.state) }
         if verbs.contains("resume") { return key.state == "suspended" }

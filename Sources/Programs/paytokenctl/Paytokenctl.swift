@@ -127,6 +127,18 @@ struct RotateCommand: ParsableCommand {
                   until the old key has opened no payment token for an hour
               paytokenctl rotate finish merchant.com.example
 
+            Google Pay keys have no certificates. Google asks for a new key each year:
+
+              paytokenctl rotate start BCR2DN4TEXAMPLE --wallet google-pay
+              paytokenctl key prove NEW, on each host
+                  add it in Google's console: paytokenctl key public-key NEW
+              paytokenctl rotate added NEW
+                  switch site and apps to it
+              paytokenctl rotate status BCR2DN4TEXAMPLE
+                  until the old key has opened no message for 30 days
+                  remove it in Google's console
+              paytokenctl rotate removed OLD
+
             The progress of a rotation is read from this host's keys and ledger each time, and stored nowhere else: \
             another person can continue on another day, and the single commands (key generate, csr create, certificate \
             import, key retire) do the same steps. Another host with its own ledger file is rotated separately. Hosts \
@@ -135,6 +147,7 @@ struct RotateCommand: ParsableCommand {
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
+            RotateAddedCommand.self, RotateRemovedCommand.self,
             RotateCheckCommand.self, RotatePlanCommand.self, RotateRenewCommand.self,
         ])
 }

@@ -296,6 +296,7 @@ extension AuditEvent {
             writer.member("from", change.from?.rawValue)
             writer.member("to", change.to?.rawValue)
             writer.member("cutOff", change.cutOff?.text)
+            writer.member("removedAt", change.removedAt?.text)
             writer.member("reason", change.reason?.text)
             writer.member("approval", change.approval?.hex)
         case .approvalRequest(let request):

@@ -90,13 +90,16 @@ public struct KeyStateChange: Sendable, Equatable {
     /// The time until which a deactivated key still decrypts; nil if it stops at once. Records of earlier versions do
     /// not have it.
     public var cutOff: AuditTime?
+    /// The time at which a person removed the public key in Google's console; nil for keys of other wallets.
+    public var removedAt: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
 
     public init(
-        from: AuditKeyState?, to: AuditKeyState?, cutOff: AuditTime? = nil, reason: AuditReason? = nil,
-        approval: ApprovalIdentifier? = nil
+        from: AuditKeyState?, to: AuditKeyState?, cutOff: AuditTime? = nil, removedAt: AuditTime? = nil,
+        reason: AuditReason? = nil, approval: ApprovalIdentifier? = nil
     ) {
+        self.removedAt = removedAt
         self.from = from
         self.to = to
         self.cutOff = cutOff

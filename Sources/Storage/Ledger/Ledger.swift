@@ -92,8 +92,9 @@ public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     /// request a few days at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
-    /// Returns true if the key has released or signed anything since `time`. It may scan all claims since then.
-    func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool
+    /// Returns the time of the key's last first release or signature since `time`; nil if there was none. It may scan all
+    /// claims since then.
+    func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date?
 
     /// Returns one key's record; nil if the ledger does not know the key.
     func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?

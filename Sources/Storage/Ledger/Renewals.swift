@@ -191,7 +191,7 @@ extension StoredLedger {
         _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
     ) async throws(LedgerFailure) -> Set<String> {
         try await search { queries in
-            try nodes.filter { try queries.hasClaim(of: key, on: $0, since: time) }
+            try nodes.filter { try queries.lastClaim(of: key, on: $0, since: time) != nil }
         }
     }
 }

@@ -145,9 +145,9 @@ final class MemoryLedger: SingleNodeLedger {
         _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
     ) async throws(LedgerFailure) -> Set<String> { [] }
 
-    func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
+    func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date? {
         state.withLock { state in
-            state.claims.values.contains { $0.publicKeyHash == key && $0.at >= time }
+            state.claims.values.filter { $0.publicKeyHash == key && $0.at >= time }.map(\.at).max()
         }
     }
 

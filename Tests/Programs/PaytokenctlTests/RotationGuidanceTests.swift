@@ -58,6 +58,38 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("finish", use: "identity").next.contains("rotate finish m --use identity"))
     }
 
+    @Test("names the next command of a Google Pay key's rotation in each phase")
+    func googlePay() {
+        func next(
+            _ phase: String, new: RotationKey = Self.key(), old: [RotationKey] = [], steps: [(String, String)] = []
+        )
+            -> String
+        {
+            Self.guidance(phase, use: "google-pay", new: new, old: old, steps: steps).next
+        }
+        var waiting = Self.key("pre-activation")
+        waiting.unprovedNodes = ["host-1", "host-2"]
+        var old = Self.key(opened: 2)
+        old.unusedFrom = Self.noon
+        #expect(next("none").contains("paytokenctl rotate start m --wallet google-pay begins one"))
+        #expect(
+            next("proof", new: waiting)
+                == "Prove the new key on host-1, host-2: paytokenctl key prove 00010203, on each of these hosts.")
+        #expect(
+            next("console").hasSuffix("(paytokenctl key public-key 00010203), then: paytokenctl rotate added 00010203.")
+        )
+        let activation = next("activation", old: [old])
+        #expect(activation.hasPrefix("Have site and apps send the new public key"))
+        #expect(activation.hasSuffix("; the old one opened 2 tokens within the last hour."))
+        #expect(next("overlap", old: [old]).contains("counts as unused from 2027-01-15T12:00:00Z"))
+        #expect(next("finish", old: [old]).hasSuffix("then: paytokenctl rotate removed 00010203."))
+        let ending = Self.key("deactivated", cutOff: Self.noon)
+        #expect(
+            next("cut-off", old: [ending], steps: [("activate", "next")])
+                .hasPrefix("Have site and apps send the new public key before 2027"))
+        #expect(next("activation", new: Self.key(fault: "Away.")).hasPrefix("Leave the old key in service"))
+    }
+
     @Test("quotes a merchant identifier in a command as one shell word")
     func quoted() {
         let next = Self.guidance("none", merchant: "m; id").next

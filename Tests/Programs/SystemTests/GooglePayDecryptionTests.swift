@@ -29,14 +29,29 @@ import TokenForge
         return harness
     }
 
-    /// Makes a key, and returns its hash in hex and its public half as `key public-key` prints it.
+    /// Has a key proved, and states that it is in Google's console.
+    func activate(_ hash: String, _ harness: DaemonHarness) async throws {
+        for command in [["key", "prove"], ["rotate", "added"]] {
+            let done = try await harness.paytokenctl(command + [hash])
+            #expect(done.status == 0, "\(done)")
+        }
+    }
+
+    /// Makes a key that serves, and returns its hash in hex and its public half as `key public-key` prints it.
     func key(_ harness: DaemonHarness) async throws -> (hash: String, point: [UInt8]) {
+        let made = try await newKey(harness)
+        try await activate(made.hash, harness)
+        return made
+    }
+
+    /// Makes a key that waits for its activation.
+    func newKey(_ harness: DaemonHarness) async throws -> (hash: String, point: [UInt8]) {
         let made = try await harness.paytokenctl([
             "key", "generate", "--wallet", "google-pay", "--merchant-identifier", Self.merchant, "--output", "json",
         ])
         #expect(made.status == 0, "\(made)")
         let members = try #require(try JSONValue(parsing: made.output).objectValue)
-        #expect(members["use"] == .string("google-pay") && members["state"] == .string("active"))
+        #expect(members["use"] == .string("google-pay") && members["state"] == .string("pre-activation"))
         let hash = try #require(members["publicKeyHash"]?.stringValue.flatMap { Data(base64Encoded: $0) })
         let printed = try await harness.paytokenctl(["key", "public-key", Array(hash).hexadecimal])
         #expect(printed.status == 0, "\(printed)")

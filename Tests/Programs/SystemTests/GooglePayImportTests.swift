@@ -50,7 +50,9 @@ extension GooglePayDecryptionTests {
         #expect(done.status == 0, "\(done)")
         let shown = try #require(JSONValue(parsing: done.outputBytes).objectValue)
         #expect(shown["publicKeyHash"]?.stringValue == hash && shown["use"]?.stringValue == "google-pay")
-        #expect(shown["merchantIdentifier"]?.stringValue == Self.merchant && shown["state"]?.stringValue == "active")
+        #expect(
+            shown["merchantIdentifier"]?.stringValue == Self.merchant && shown["state"]?.stringValue == "pre-activation"
+        )
         #expect(shown["condition"]?.stringValue == "served" && shown["tier"]?.stringValue == "C")
         let printed = try await harness.paytokenctl(["key", "public-key", hash])
         #expect(
@@ -71,16 +73,21 @@ extension GooglePayDecryptionTests {
         #expect(apple.status == 1 && apple.error.contains("identifier at Google"), "\(apple)")
         let dry = try await harness.paytokenctl(Self.importing(files, [Self.merchant, "--dry-run"]))
         #expect(dry.status == 0, "\(dry)")
-        let done = try await harness.paytokenctl(Self.importing(files))
+        let done = try await harness.paytokenctl(Self.importing(files, ["--output", "json"]))
         #expect(done.status == 0, "\(done)")
+        let hash = try JSONValue(parsing: done.outputBytes).string("publicKeyHash") ?? ""
+        let early = try message(to: Array(key.publicKey.x963Representation), messageId: "early")
+        #expect(try await decrypt(early.json, harness).code == "key_not_active")
+        try await activate(hash, harness)
         let paid = try message(to: Array(key.publicKey.x963Representation), messageId: "one")
         let opened = try await decrypt(paid.json, harness)
         #expect(opened.status == 200, "\(opened)")
         #expect(opened.member("paymentData") == (try JSONValue(parsing: paid.plaintext)))
         let moved = try await harness.paytokenctl(Self.importing(files, ["BCR2OTHER"]))
         #expect(moved.status == 1 && moved.error.contains("another merchant"), "\(moved)")
-        let again = try await harness.paytokenctl(Self.importing(files))
-        #expect(again.status == 0, "\(again)")
+        // Another host imports the same file later.
+        let again = try await harness.paytokenctl(Self.importing(files, ["--output", "json"]))
+        #expect(again.status == 0 && again.output.contains("\"state\":\"active\""), "\(again)")
         #expect(try await harness.stop().status == 0)
         try await harness.start()
         let late = try message(to: Array(key.publicKey.x963Representation), messageId: "two")

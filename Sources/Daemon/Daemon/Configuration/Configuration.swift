@@ -70,7 +70,7 @@ extension Configuration: ServerConfiguration {
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(
             against: [window] + access.rules.compactMap(\.signingTimeWindow),
-            messageLifetime: trust.googlePay == nil ? nil : googlePay.messageLifetime, root)
+            googlePay: trust.googlePay == nil ? nil : googlePay, root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
         // The worker of each HSM token remembers refused PINs in a file. The names of these files cannot collide or
         // leave the directory, since the HSM tokens' names are unique and valid as file names. Only the daemon's user

@@ -123,12 +123,16 @@ extension LedgerSettings {
     /// Checks that claims are kept for as long as their payment tokens can be accepted. Otherwise a transaction could be
     /// released again after its claim was pruned.
     func checkRetention(
-        against windows: [SigningTimeWindow], messageLifetime: Duration?, _ root: ConfigurationSection
+        against windows: [SigningTimeWindow], googlePay: GooglePaySettings?, _ root: ConfigurationSection
     ) {
-        if let messageLifetime, retainClaims < messageLifetime * 2 {
+        if let googlePay, retainClaims < googlePay.messageLifetime * 2 {
             root.section("ledger", keys: Self.keys).problem(
                 "retain_claims",
                 "must be at least twice google_pay.message_lifetime, else a message could be released again")
+        }
+        if let googlePay, retainClaims < googlePay.quiet {
+            root.section("ledger", keys: Self.keys).problem(
+                "retain_claims", "must be at least google_pay.quiet, since claims show if an old key is in use")
         }
         let longest = windows.compactMap { window -> Duration? in
             if case .within(let duration) = window { duration } else { nil }

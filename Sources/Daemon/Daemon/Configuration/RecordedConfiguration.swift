@@ -38,6 +38,7 @@ extension Configuration {
         // Without Google's root keys no message is decrypted, and the value has no effect.
         if trust.googlePay != nil {
             values.set("google_pay.message_lifetime", ConfigurationValue(googlePay.messageLifetime))
+            values.set("google_pay.quiet", ConfigurationValue(googlePay.quiet))
         }
         return values
     }

@@ -39,17 +39,19 @@ struct GooglePayment: WalletPayment {
         index.googlePayKeys(of: verified.merchant.identifier, at: now)
     }
 
-    func unknownKey(in index: KeyIndex) -> Refusal {
-        index.hasGooglePayKeys(of: verified.merchant.identifier)
+    func unknownKey(in index: KeyIndex) -> Refusal { Self.unknownKey(of: verified.merchant.identifier, in: index) }
+
+    static func unknownKey(of merchant: String, in index: KeyIndex) -> Refusal {
+        index.hasGooglePayKeys(of: merchant)
             ? Refusal(
-                .keyNotActive, "None of the merchant's Google Pay keys decrypts now; GET /v1/keys shows their states.")
+                .keyNotActive,
+                "None of the merchant's Google Pay keys is in use now; GET /v1/rotations/{merchant} names the next step."
+            )
             : Refusal(.unknownPublicKeyHash, "No Google Pay key of this merchant is here.")
     }
 
     func requirePermission(of caller: Caller, for merchant: String) throws(Refusal) {
-        guard caller.googlePay?.allows(merchant: merchant) == true else {
-            throw Refusal(.forbidden, "No access rule lets this caller use this merchant's Google Pay keys.")
-        }
+        try caller.requireGooglePay(merchant: merchant)
     }
 
     func checkBeforeDecryption(merchant: String) throws(Refusal) {}
@@ -118,5 +120,14 @@ struct GooglePayment: WalletPayment {
             publicKeyHash: released.key.publicKeyHash.base64, protection: released.opened.tier.rawValue,
             repeated: released.isRepeat, audit: released.audit
         ).json(paymentData: released.opened.plaintext)
+    }
+}
+
+extension Caller {
+    /// - Throws: `forbidden` unless the caller's access rule serves this merchant of Google Pay.
+    func requireGooglePay(merchant: String) throws(Refusal) {
+        guard googlePay?.allows(merchant: merchant) == true else {
+            throw Refusal(.forbidden, "No access rule lets this caller use this merchant's Google Pay keys.")
+        }
     }
 }

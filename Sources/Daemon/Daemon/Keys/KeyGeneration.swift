@@ -24,7 +24,8 @@ extension KeyAdministration {
         case wouldMake(hsmToken: String)
     }
 
-    /// Generates a merchant's key pair inside one HSM token. The key decrypts nothing before its certificate is imported.
+    /// Generates a merchant's key pair inside one HSM token. The key decrypts nothing before its certificate is imported,
+    /// or a person states that it is in Google's console.
     ///
     /// If a worker ends during the generation, the next worker finds the outcome, and the merchant's next generation
     /// completes an unfinished pair. If the daemon ends after the generation but before its commit to the ledger, the
@@ -48,7 +49,7 @@ extension KeyAdministration {
                 details: "type: RSA, or leave it out")
         }
         let hsmToken = try hsmTokenForNewKey(order.hsmToken)
-        // A Google Pay key is active at once; other keys count when they get their certificate.
+        // Without this, a person could make a Google Pay key that cannot become active.
         if order.use == .googlePay { try requireRoom(for: order.use, of: merchant) }
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
@@ -62,10 +63,7 @@ extension KeyAdministration {
         draft.setEvent(.keyGenerate(key: KeyFacts(algorithm: order.algorithm, origin: .generated)))
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
-            // No certificate activates a Google Pay key. Nothing is encrypted to it before the merchant's site sends its
-            // public key.
-            state: order.use == .googlePay ? .active : .preActivation,
-            createdAt: clock.now(), origin: .generated)
+            state: .preActivation, createdAt: clock.now(), origin: .generated)
         do throws(Refusal) {
             try await recorder.apply(
                 AdministrativeChange(

@@ -379,7 +379,8 @@ extension KeyAdministration {
         var approval: AdministrativeChange.ApprovalStep?
     }
 
-    /// Puts the key into service: commits its key record and the audit record in one transaction.
+    /// Commits the key's record and the audit record in one transaction, and puts a key that is not for Google Pay into
+    /// service.
     private func activate(
         _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
@@ -389,7 +390,8 @@ extension KeyAdministration {
                 publicKeyHash: activation.key.publicKeyHash, merchantIdentifier: activation.key.merchant,
                 algorithm: activation.key.algorithm, use: activation.key.use, state: .active, createdAt: clock.now(),
                 origin: activation.origin)
-        keyRecord.state = .active
+        // A Google Pay key becomes active when every node has proved it and it is in Google's console.
+        keyRecord.state = activation.key.use == .googlePay ? activation.known?.state ?? .preActivation : .active
         try await recorder.apply(
             AdministrativeChange(
                 at: clock.now(), key: keyRecord, precondition: KeyPrecondition(activation.known),

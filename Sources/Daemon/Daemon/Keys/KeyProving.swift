@@ -94,10 +94,13 @@ struct KeyProving: Sendable {
 
     private func shown(_ key: KeyEntry) -> [String] { hsmTokens.filter(key.hsmTokens.contains) }
 
-    /// Returns the HSM tokens that lack the key of an open renewal, and show an active key that it replaces, or may do so.
+    /// Returns the HSM tokens that lack the key of an open renewal or a new Google Pay key, and show an active key that it
+    /// replaces, or may do so.
     private func lacking(_ key: KeyEntry) async throws(Refusal) -> [String] {
-        let open = try await refusing(ledger: await recorder.ledger.openRenewals())
-        guard open.contains(where: { $0.renewal.newKey == key.publicKeyHash }) else { return [] }
+        if key.use != .googlePay || key.state != .preActivation {
+            let open = try await refusing(ledger: await recorder.ledger.openRenewals())
+            guard open.contains(where: { $0.renewal.newKey == key.publicKeyHash }) else { return [] }
+        }
         return keys.hsmTokens(
             hsmTokens, without: key.publicKeyHash, of: key.merchantIdentifier, key.use, key.algorithm)
     }

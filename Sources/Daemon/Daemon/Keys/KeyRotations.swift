@@ -9,11 +9,16 @@ import Refusals
 import WorkerSupervision
 
 /// Guides a merchant from an old key to a new one. Its steps generate the new key with a certificate request, import
-/// the certificate, and deactivate the old key. Only the keys themselves are stored between these steps. An operator
-/// may therefore also do a step with another command, such as key generate or key retire.
+/// the certificate, and deactivate the old key. For a Google Pay key, a person states what happened in Google's console
+/// (GooglePayKeySteps). Only the keys themselves are stored between these steps. An operator may therefore also do a step
+/// with another command, such as key generate or key retire.
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
     let arrivals: RefusedPaymentTokenCounts
+    /// Returns true if this host's access rules permit decryption.
+    var servesPayments: @Sendable () -> Bool = { true }
+    /// Returns `google_pay.quiet` in seconds.
+    var quiet: @Sendable () -> TimeInterval = { GooglePayRotation.standardQuiet }
     /// Allows one start of a rotation at a time. The second of two concurrent starts thus finds the key that the first has
     /// made.
     private let startLock = AsyncLock()
@@ -26,9 +31,9 @@ struct KeyRotations: Sendable {
     /// The length in seconds of the period up to now in which the ledger is searched for a new key's first payment token.
     static let firstUseSearchPeriod: TimeInterval = 30 * 86_400
 
-    private var index: KeyIndex { administration.catalogue.index }
-    private var ledger: any Ledger { administration.ledger }
-    private var now: Date { administration.clock.now() }
+    var index: KeyIndex { administration.catalogue.index }
+    var ledger: any Ledger { administration.ledger }
+    var now: Date { administration.clock.now() }
 
     // MARK: Reading
 
@@ -66,20 +71,37 @@ struct KeyRotations: Sendable {
                 refusedLastHour: arrivals.lastHour(hash, now: now), wasUsed: index.uses(hash).count > 0,
                 fault: fault(of: hash))
         }
-        let seen = Rotation.all(among: keys, now: now)
-        let unproven = seen.filter(\.isUnderWay).compactMap(\.newKey)
-            .filter { $0.keyRecord.state == .active && !$0.isProven }
-        guard !unproven.isEmpty else { return seen }
-        // The new key of a merchant with few payments may have opened payment tokens only before the last hour, so the
-        // ledger is searched further back.
-        var used: Set<PublicKeyHash> = []
-        for key in unproven {
-            let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.firstUseSearchPeriod))
-            let wasUsed = try await refusing(ledger: await ledger.wasUsed(key.publicKeyHash, since: since))
-            if wasUsed { used.insert(key.publicKeyHash) }
+        let underWay = Rotation.all(among: keys, now: now).filter(\.isUnderWay)
+        guard !underWay.isEmpty else { return Rotation.all(among: keys, now: now) }
+        let new = Set(underWay.compactMap(\.newKey?.publicKeyHash))
+        let old = Set(underWay.flatMap(\.oldKeys).map(\.publicKeyHash))
+        for place in keys.indices {
+            let hash = keys[place].publicKeyHash
+            guard new.contains(hash) || old.contains(hash) else { continue }
+            try await complete(&keys[place], isNew: new.contains(hash), now: now)
         }
-        for place in keys.indices where used.contains(keys[place].publicKeyHash) { keys[place].wasUsed = true }
         return Rotation.all(among: keys, now: now)
+    }
+
+    /// Reads what the phase of a rotation depends on, for one of its keys. The new key of a merchant with few payments may
+    /// have opened payment tokens only before the last hour, so the ledger is searched further back.
+    private func complete(_ key: inout Rotation.Key, isNew: Bool, now: Date) async throws(Refusal) {
+        let isGooglePay = key.keyRecord.use == .googlePay
+        guard key.keyRecord.state == .active else {
+            if isGooglePay, key.awaitsActivation { key.unprovedNodes = try await unprovedNodes(of: key.keyRecord) }
+            return
+        }
+        guard isNew && !key.isProven || isGooglePay && !isNew else { return }
+        let quiet = quiet()
+        var last = key.lastHour.last
+        if last == nil {
+            let since = now.addingTimeInterval(-(isNew ? Self.firstUseSearchPeriod : quiet))
+            last = try await refusing(
+                ledger: await ledger.lastUse(of: key.publicKeyHash, since: max(key.keyRecord.createdAt, since)))
+        }
+        key.wasUsed = key.wasUsed || last != nil
+        guard isGooglePay, !isNew else { return }
+        key.unusedFrom = GooglePayRotation.unused(createdAt: key.keyRecord.createdAt, lastUse: last, quiet: quiet)
     }
 
     /// Returns the reason why no HSM token can use the key now; nil if an HSM token can use it. The key's state does
@@ -97,7 +119,7 @@ struct KeyRotations: Sendable {
         return nil
     }
 
-    private func rotation(
+    func rotation(
         of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
     ) async throws(Refusal) -> Rotation {
         let all = try await rotations(of: merchant)
@@ -121,7 +143,7 @@ struct KeyRotations: Sendable {
         let rotation: Rotation
         /// True if this call generated the new key, or would generate it in a dry run.
         let created: Bool
-        /// The new key's certificate request; nil in a dry run.
+        /// The new key's certificate request; nil in a dry run, and for a Google Pay key.
         let request: CertificateRequest?
     }
 
@@ -132,8 +154,8 @@ struct KeyRotations: Sendable {
     ) async throws(Refusal) -> Started {
         draft.setEvent(.keyGenerate())
         let merchant = start.merchantIdentifier
-        try KeyAdministration.requireMerchantIdentifier(merchant)
-        draft.setSubject(merchant: merchant)
+        try KeyAdministration.requireMerchantIdentifier(merchant, start.use)
+        draft.setSubject(merchant: merchant, of: start.use.wallet)
         await startLock.acquire()
         defer { startLock.release() }
         let before = try await rotations(of: merchant).filter { $0.use == start.use }
@@ -144,15 +166,14 @@ struct KeyRotations: Sendable {
         }
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
-        if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry, !isLost(entry) {
+        if let rotation, rotation.newKey?.awaitsActivation == true, let entry = rotation.newKey?.entry, !isLost(entry) {
             if let hsmToken = start.hsmToken, !entry.hsmTokens.contains(hsmToken) {
                 throw Refusal(
                     .invalidState,
-                    "A new key is already waiting for its certificate, but not in HSM token \(hsmToken).",
+                    "A new key is already waiting, but not in HSM token \(hsmToken).",
                     details: "\(rotation.newKey?.short ?? "") in \(entry.hsmTokens.joined(separator: ", "))")
             }
-            let request = try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: dryRun, draft: draft)
+            let request = try await request(for: entry, by: caller, dryRun: dryRun, draft: draft)
             return Started(rotation: rotation, created: false, request: request)
         }
         if let rotation, !rotation.oldKeys.isEmpty {
@@ -172,12 +193,18 @@ struct KeyRotations: Sendable {
         case .made(let entry, _):
             // The generation is already recorded. The draft must not refer to the record of the generation, so that a
             // refused certificate request gets its own record.
-            draft.recorded(at: nil)
-            let request = try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: false, draft: draft)
+            if start.use.hasCertificate { draft.recorded(at: nil) }
+            let request = try await request(for: entry, by: caller, dryRun: false, draft: draft)
             return Started(
                 rotation: try await self.rotation(of: merchant, start.use, algorithm), created: true, request: request)
         }
+    }
+
+    private func request(
+        for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> CertificateRequest? {
+        guard entry.use.hasCertificate else { return nil }
+        return try await administration.certificateRequest(for: entry, by: caller, dryRun: dryRun, draft: draft)
     }
 
     /// Returns true if all HSM tokens are open and none shows the key. A certificate for the key would then be useless.
@@ -279,6 +306,10 @@ struct KeyRotations: Sendable {
         var isProven = false
         /// The key that must be the new one; nil for the newest active key. Another key may become active meanwhile.
         var newKey: PublicKeyHash?
+        /// The old key to retire; nil for all.
+        var oldKey: PublicKeyHash?
+        /// The time at which a person removed the old key in Google's console; nil for keys of other wallets.
+        var removedAt: Date?
     }
 
     struct Finished: Sendable {
@@ -294,7 +325,7 @@ struct KeyRotations: Sendable {
         by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {
         draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
-        draft.setSubject(merchant: merchant)
+        draft.setSubject(merchant: merchant, of: finish.use.wallet)
         let rotation = try await rotation(toFinish: finish, of: merchant)
         if let newKey = finish.newKey, rotation.newKey?.publicKeyHash != newKey {
             throw Refusal(
@@ -306,7 +337,8 @@ struct KeyRotations: Sendable {
         let retired: [KeyRecord]
         do throws(RotationFinishError) {
             retired = try rotation.finished(
-                cutOff: finish.cutOff, force: finish.force, isServedElsewhere: finish.isServedElsewhere,
+                only: finish.oldKey, cutOff: finish.cutOff, force: finish.force,
+                isServedElsewhere: finish.isServedElsewhere,
                 isProven: finish.isProven, now: now)
         } catch {
             throw rotation.refusal(error)
@@ -321,7 +353,8 @@ struct KeyRotations: Sendable {
             auditRecord.publicKeyHash = AuditDigest(bytes: keyRecord.publicKeyHash.bytes)
             auditRecord.event = .keyStateChange(
                 KeyStateChange(
-                    from: nil, to: .deactivated, cutOff: keyRecord.cutOff.map { AuditTime($0) }, reason: finish.reason))
+                    from: nil, to: .deactivated, cutOff: keyRecord.cutOff.map { AuditTime($0) },
+                    removedAt: finish.removedAt.map { AuditTime($0) }, reason: finish.reason))
             return AdministrativeChange.KeyChange(keyRecord, precondition: .state(.active), record: auditRecord)
         }
         try await administration.recorder.apply(change, for: draft)

@@ -1,5 +1,7 @@
 import DaemonAPI
+import Encodings
 import Foundation
+import KeyTypes
 import MerchantKeys
 import Refusals
 
@@ -8,6 +10,7 @@ import Refusals
 
 extension Rotation {
     private var isIdentity: Bool { use == .identity }
+    private var isGooglePay: Bool { use == .googlePay }
 
     /// The sentence that tells the operator what to do next in the rotation.
     var next: String {
@@ -15,12 +18,21 @@ extension Rotation {
         return switch phase {
         case .none where newKey == nil: "No key of this merchant is in service, and none waits for a certificate."
         case .none: "No rotation is under way; POST /v1/rotations begins one."
+        case .proof:
+            "Prove the new key on \((newKey?.unprovedNodes ?? []).joined(separator: ", ")): POST /v1/keys/{key}/proofs."
+        case .console: "Add the new key's public half in Google's console, then POST /v1/rotations/added."
         case .certificate: "Have Apple certify the new key's request, then POST /v1/rotations/certificate."
         case .activation where isIdentity: "Use the new key for a merchant session."
+        case .activation where isGooglePay: "Have site and apps send the new public key."
         case .activation: "Activate the new key's certificate in Apple's developer portal."
+        case .overlap where isGooglePay:
+            "Wait: the old key counts as unused from \(unusedFrom), if no payment comes before."
+        case .finish where isGooglePay: "Remove the old key in Google's console, then POST /v1/rotations/removed."
         case .overlap: "Wait until the old key has \(madeNone) for an hour."
         case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
         case .cutOff where newKey == nil: "No active key is left; POST /v1/rotations makes one."
+        case .cutOff where newKey?.isProven == false && isGooglePay:
+            "Have site and apps send the new public key before the old key's cut-off."
         case .cutOff where newKey?.isProven == false:
             "Activate the new key's certificate in Apple's developer portal before the old key's cut-off."
         case .cutOff: "Nothing. After its cut-off the old key can be destroyed."
@@ -31,8 +43,13 @@ extension Rotation {
         switch step {
         case .generate: "The new key is made"
         case .certificate: "Apple's certificate for it is imported"
+        case .prove: "Every node proves the new key"
+        case .console: "The public key is added in Google's console"
+        case .activate where isGooglePay: "Site and apps send the new public key"
         case .activate: isIdentity ? "The new key signs" : "The certificate is activated in Apple's developer portal"
+        case .drain where isGooglePay: "The old key is unused for the time of google_pay.quiet"
         case .drain: "The old key has \(madeNone) for an hour"
+        case .finish where isGooglePay: "The old key is removed in Google's console and deactivated"
         case .finish: "The old key is deactivated"
         case .cutOff: "The old key's cut-off has passed"
         }
@@ -47,8 +64,22 @@ extension Rotation {
             key.fault.map { "Key \(key.short): \($0)" }
         }
         let others = leftOver.map(\.short).joined(separator: ", ")
-        let remark = others.isEmpty ? nil : "Also generated and without a certificate: \(others)."
-        return faults + [missingInHSMTokens, unverified, remark].compactMap { $0 } + silentKeys.map(remark(onSilent:))
+        let remark =
+            others.isEmpty
+            ? nil : "Also \(isGooglePay ? "not in use yet" : "generated and without a certificate"): \(others)."
+        return faults + [missingInHSMTokens, unverified, remark, reminder].compactMap { $0 }
+            + silentKeys.map(remark(onSilent:))
+    }
+
+    /// The reminder to replace a Google Pay key that will soon be a year old; nil if none is due.
+    private var reminder: String? {
+        let entries = [newKey?.entry].compactMap { $0 } + oldKeys.compactMap(\.entry)
+        return GooglePayRotation.reminders(entries).first.flatMap { reminder in
+            reminder.days(at: now).map { _ in
+                "Google asks for a new key each year: key \(reminder.publicKeyHash.hex.prefix(16)) is a year old at "
+                    + "\(RFC3339.string(reminder.due))."
+            }
+        }
     }
 
     private func remark(onSilent key: Key) -> String {
@@ -59,7 +90,7 @@ extension Rotation {
         }
         if key.keyRecord.state == .suspended { return "Key \(key.short) is suspended: resume or retire it." }
         return
-            "Key \(key.short) is \(key.keyRecord.use == .processing ? "past its cut-off" : "retired") and can be destroyed."
+            "Key \(key.short) is \(key.keyRecord.use.restores ? "past its cut-off" : "retired") and can be destroyed."
     }
 
     /// A warning if an HSM token has the old key but not the new key; nil otherwise. A generated key is in one HSM
@@ -72,7 +103,8 @@ extension Rotation {
         return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) but not in "
             + "\(missing.joined(separator: ", ")), which has the old key: while \(held.joined(separator: ", ")) "
             + "\(held.count == 1 ? "is" : "are") unavailable, the new key opens nothing. Copy it with the HSM vendor's "
-            + "cloning before activating its certificate, or rotate to a key from a file, imported into each of them."
+            + "cloning before \(isGooglePay ? "site and apps send it" : "activating its certificate"), or rotate to a key from a "
+            + "file, imported into each of them."
     }
 
     /// A sentence with the counts of refused payment tokens; nil if there were none. The counts prove nothing, but may
@@ -96,6 +128,14 @@ extension Rotation {
             return Refusal(
                 .invalidState, "Merchant \(merchantIdentifier) has no old \(algorithm.name) key to deactivate.",
                 details: next)
+        case .notOld(let hash):
+            return Refusal(
+                .invalidState,
+                "Key \(hash.hex.prefix(16)) is not an active key that a newer active key replaces. To stop a key without a "
+                    + "successor, retire it (POST /v1/keys/{key}/state).", details: next)
+        case .newKeyNotActive where isGooglePay:
+            return Refusal(
+                .invalidState, "The new key is not in use yet, so the old one is still needed.", details: next)
         case .newKeyNotActive:
             return Refusal(
                 .invalidState,
@@ -112,13 +152,24 @@ extension Rotation {
                 .invalidState,
                 "Key \(old.short) is older than \(new.short) but has a newer certificate, so it is not certain which of "
                     + "them Apple uses. Retire the right one by its publicKeyHash.")
-        case .oldKeyInUse:
+        case .oldKeyInUse(let keys) where isGooglePay:
+            return Refusal(
+                .invalidState,
+                "Site or apps still send the old key, or it was not watched for long enough: it counts as unused from "
+                    + "\(unusedFrom). If it was removed in Google's console all the same, add it there again, \(anyway)",
+                details: keys.map(\.short).joined(separator: ", "))
+        case .oldKeyInUse(let keys):
             return Refusal(
                 .invalidState,
                 "The old key \(useVerb) \(uses(oldInLastHour)) within the last hour, the last one at "
                     + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has \(useVerb) none for an "
                     + "hour, \(anyway)",
-                details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
+                details: keys.map(\.short).joined(separator: ", "))
+        case .newKeyUnproven(let newKey) where isGooglePay:
+            return Refusal(
+                .invalidState,
+                "The new key has opened no message yet. Have site and apps send its public key first, \(anyway)",
+                details: newKey.short)
         case .newKeyUnproven(let newKey):
             return Refusal(
                 .invalidState,
@@ -128,6 +179,9 @@ extension Rotation {
                     + anyway, details: newKey.short)
         }
     }
+
+    /// The time from which all old keys count as unused.
+    private var unusedFrom: String { oldKeys.compactMap(\.unusedFrom).max().map(RFC3339.string) ?? "an unknown time" }
 
     private func uses(_ count: Int) -> String {
         "\(count) \(isIdentity ? "signature" : "payment token")\(count == 1 ? "" : "s")"

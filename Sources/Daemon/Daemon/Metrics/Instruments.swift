@@ -41,6 +41,10 @@ struct Instruments: Sendable {
     let keyNotAfter = Gauge(
         "paytokend_key_not_after_seconds", help: "When the key's certificate ends, in seconds since 1970.",
         labels: ["public_key_hash", "merchant"])
+    let googlePayKeyDue = Gauge(
+        "paytokend_google_pay_key_due_seconds",
+        help: "When the merchant's newest active Google Pay key is a year old, in seconds since 1970.",
+        labels: ["public_key_hash", "merchant"])
     let portalFindings = Gauge(
         "paytokend_portal_findings",
         help: "Differences between Apple's last list of the merchant's certificates and the keys here.",

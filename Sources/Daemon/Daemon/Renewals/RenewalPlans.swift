@@ -84,7 +84,7 @@ struct RenewalPlans: Sendable {
     func plans(for merchant: String, _ statements: Statements) async throws(Refusal) -> [Plan] {
         let stored = try await refusing(ledger: await ledger.renewals(of: merchant))
         var plans: [Plan] = []
-        for rotation in try await rotations.rotations(of: merchant) {
+        for rotation in try await rotations.rotations(of: merchant) where rotation.use.hasCertificate {
             if let last = shown(of: rotation, among: stored) {
                 plans.append(try await plan(for: last, among: stored, statements))
             } else {
@@ -125,7 +125,7 @@ struct RenewalPlans: Sendable {
     static func newKey(of rotation: Rotation) -> Rotation.Key? {
         switch rotation.phase {
         case .none, .cutOff: nil
-        case .certificate, .activation, .overlap, .finish: rotation.newKey
+        case .certificate, .proof, .console, .activation, .overlap, .finish: rotation.newKey
         }
     }
 
@@ -134,7 +134,8 @@ struct RenewalPlans: Sendable {
     ) async throws(Refusal) -> Plan {
         // A host that serves no payments has the key of Apple's API, and no merchant's key.
         let servesPayments = access().permitsDecryption
-        let nodes = try await nodes(for: renewal, servesPayments)
+        let nodes = try await rotations.nodes(
+            of: renewal.merchantIdentifier, renewal.use, renewal.algorithm, servesPayments: servesPayments)
         var here = RenewalCircumstances(now: clock.now())
         here.isBegun = stored != nil
         here.requiredNodes = Set(nodes.filter(\.isRequired).map(\.name))
@@ -193,31 +194,6 @@ struct RenewalPlans: Sendable {
         return named.isEmpty ? known.subtracting(own) : named.union(serving.subtracting(own))
     }
 
-    /// Returns the nodes of the ledger, and those of the setting.
-    private func nodes(for renewal: Renewal, _ servesPayments: Bool) async throws(Refusal) -> [Node] {
-        let known = Set(try await refusing(ledger: await ledger.nodes()).map(\.name))
-        let server = try await refusing(ledger: await ledger.serverStatus())
-        let status = Dictionary((server?.nodes ?? []).map { ($0.name, $0) }) { first, _ in first }
-        let isUp = known.filter { status[$0]?.isLeased == true || $0 == ledger.node }
-        let named = rotations.administration.renewal?.nodes ?? []
-        let portal = servesPayments ? nil : ledger.node
-        var serving: Set<String> = []
-        if !named.isEmpty {
-            let replaced = rotations.administration.catalogue.index.entries.filter {
-                $0.merchantIdentifier == renewal.merchantIdentifier && $0.use == renewal.use
-                    && $0.algorithm == renewal.algorithm && $0.state == .active
-            }
-            let holders = try await refusing(ledger: await ledger.keyHolders())
-            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(known)
-        }
-        let required = Self.required(named: named, known: known, serving: serving, portal: portal)
-        return known.union(required).sorted().map { name in
-            Node(
-                name: name, isRequired: required.contains(name), lastSeen: status[name]?.lastSeen,
-                isUp: isUp.contains(name))
-        }
-    }
-
     /// States what depends on the new key.
     private func describe(
         _ key: PublicKeyHash, of renewal: Renewal, _ stored: StoredRenewal?, _ servesPayments: Bool,
@@ -238,7 +214,7 @@ struct RenewalPlans: Sendable {
             (stored?.certificate.map { AuditDigest.of($0).bytes } ?? entry?.certificate?.sha256).map { [$0] } ?? []
         let certificates = Set((listed.isEmpty ? known : listed).compactMap { AuditDigest(bytes: $0) })
         let since = stored.firstProof(at: here.now, longestAge: Renewal.longestProofAge)
-        here.proofs = try await proofs(of: key, certificates, since: since)
+        here.proofs = try await rotations.proofs(of: key, certificates, since: since)
         if servesPayments {
             here.hsmTokensWithoutKey = rotations.administration.catalogue.index.hsmTokens(
                 hsmTokens, without: key, of: renewal.merchantIdentifier, renewal.use, renewal.algorithm)
@@ -260,17 +236,6 @@ struct RenewalPlans: Sendable {
                 let found = try? await ledger.nodes([node], releasedWith: key, since: since)
                 here.nodesWithPayments.formUnion(found ?? [])
             }
-        }
-    }
-
-    private func proofs(
-        of key: PublicKeyHash, _ certificates: Set<AuditDigest>, since: Date
-    ) async throws(Refusal) -> [RenewalCircumstances.Proof] {
-        try await refusing(ledger: await ledger.proofs(of: key, since: since)).map { proof in
-            RenewalCircumstances.Proof(
-                node: proof.node.name, hsmToken: proof.hsmToken,
-                isWithCertificate: proof.certificate.map(certificates.contains) ?? false, at: proof.at,
-                succeeded: proof.succeeded)
         }
     }
 }

@@ -92,6 +92,23 @@ struct DecryptionRoutes: Sendable {
         }
     }
 
+    /// Returns the public key that new payment requests of the merchant's site and apps should carry: the newest one that
+    /// a person stated to be in Google's console, and that an HSM token of this host shows.
+    func googlePayPublicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        _ = try decryptor.googleRootKeys()
+        guard let merchant = request.query["merchantIdentifier"] else {
+            throw Refusal(
+                .malformedRequest, "The query needs the merchant's identifier at Google.", details: "merchantIdentifier"
+            )
+        }
+        try caller.requireGooglePay(merchant: merchant)
+        let active = decryptor.keys.googlePayKeys(of: merchant, at: Date()).filter { $0.state == .active }
+        guard !active.isEmpty else { throw GooglePayment.unknownKey(of: merchant, in: decryptor.keys) }
+        let here = active.first { $0.condition == .served } ?? active[0]
+        return try .json(PublicKeyAnswer(of: here, in: decryptor.keys))
+    }
+
     /// The part of a verification that is the same for both wallets.
     private func answer<Answer: Encodable>(
         _ request: EndpointRequest, _ event: AuditEvent,

@@ -111,7 +111,7 @@ struct KeyRoutes: Sendable {
         return try .json(KeyProofAnswer(outcome))
     }
 
-    /// - Parameter allowsGooglePay: false for a rotation, whose steps are those of Apple's certificates.
+    /// - Parameter allowsGooglePay: false for steps that only Apple's certificates have.
     static func use(_ name: String?, orGooglePay allowsGooglePay: Bool = false) throws(Refusal) -> KeyUse {
         guard let name else { return .processing }
         // Apple makes service keys, so they are neither generated nor rotated here.

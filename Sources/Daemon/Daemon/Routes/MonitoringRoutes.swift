@@ -66,14 +66,18 @@ struct MonitoringRoutes: Sendable {
                 body: Array(instruments.exposition().utf8)))
     }
 
-    /// Sets the metric with the certificates' expiries. Keys whose certificates are not renewed are left out. Otherwise an
-    /// alert about a retired key would never end.
+    /// Sets the metrics with the certificates' expiries, and with the ages of Google Pay keys. Keys that are not renewed are
+    /// left out. Otherwise an alert about a retired key would never end.
     private func showExpiries() {
         instruments.keyNotAfter.replaceAll(
             index.entries.filter(\.needsCertificate).compactMap { entry in
                 entry.certificate.map {
                     ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince1970)
                 }
+            })
+        instruments.googlePayKeyDue.replaceAll(
+            GooglePayRotation.reminders(index.entries).map {
+                ([$0.publicKeyHash.hex, $0.merchantIdentifier], $0.due.timeIntervalSince1970)
             })
     }
 

@@ -32,7 +32,7 @@ struct RotationRoutes: Sendable {
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
-                merchantIdentifier: body.merchantIdentifier, use: KeyRoutes.use(body.use),
+                merchantIdentifier: body.merchantIdentifier, use: KeyRoutes.use(body.use, orGooglePay: true),
                 algorithm: Self.algorithm(body.type), hsmToken: body.token),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
@@ -51,6 +51,33 @@ struct RotationRoutes: Sendable {
         return try .json(RotationImportAnswer(rotation: RotationStatus(rotation, on: ledger), key: key))
     }
 
+    /// Handles `POST /v1/rotations/added`.
+    func added(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .active)))
+        let body = try RotationAddedRequest(parsing: request.body)
+        let isDryRun = try request.isDryRun()
+        let (entry, rotation) = try await rotations.add(
+            body.key,
+            KeyRotations.Addition(excludedNodes: Set(body.excludeNodes ?? []), reason: AuditReason(body.reason)),
+            by: request.knownCaller(), dryRun: isDryRun, draft: request.draft)
+        var key = summaries.summary(entry)
+        if isDryRun { key.state = KeyState.active.rawValue }
+        return try .json(RotationImportAnswer(rotation: RotationStatus(rotation, on: ledger), key: key))
+    }
+
+    /// Handles `POST /v1/rotations/removed`.
+    func removed(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
+        let body = try RotationRemovedRequest(parsing: request.body)
+        let (finished, cutOff) = try await rotations.remove(
+            body.key,
+            KeyRotations.Removal(
+                removedAt: body.removedAt ?? Self.wholeSeconds(rotations.administration.clock.now()),
+                cutOff: body.cutOff, force: body.force, reason: AuditReason(body.reason)),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
+        return try answer(finished, cutOff: cutOff)
+    }
+
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
         let body = try RotationFinishRequest(parsing: request.body)
@@ -58,11 +85,8 @@ struct RotationRoutes: Sendable {
         let cutOff: Date? =
             switch body.cutOff {
             case .standard where use == .identity: nil
-            // The time is rounded down to whole seconds, as the answer and the record show it.
             case .standard:
-                Date(
-                    timeIntervalSince1970: (rotations.administration.clock.now().timeIntervalSince1970
-                        + KeyRotations.standardCutOff).rounded(.down))
+                Self.wholeSeconds(rotations.administration.clock.now()).addingTimeInterval(KeyRotations.standardCutOff)
             case .now: nil
             case .at(let date): date
             }
@@ -72,10 +96,19 @@ struct RotationRoutes: Sendable {
                 use: use, algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
                 reason: AuditReason(body.reason)),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
-        return try .json(
+        return try answer(finished, cutOff: cutOff)
+    }
+
+    private func answer(_ finished: KeyRotations.Finished, cutOff: Date?) throws(Refusal) -> EndpointAnswer {
+        try .json(
             RotationFinishAnswer(
                 rotation: RotationStatus(finished.rotation, on: ledger), retired: finished.retired.map(\.base64),
                 cutOff: cutOff))
+    }
+
+    /// Rounds a time down to whole seconds, as answers and records show it.
+    private static func wholeSeconds(_ time: Date) -> Date {
+        Date(timeIntervalSince1970: time.timeIntervalSince1970.rounded(.down))
     }
 
     private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
@@ -108,6 +141,7 @@ extension RotationKey {
             notAfter: key.entry?.certificate?.notAfter, cutOff: key.keyRecord.cutOff,
             tokens: key.entry?.hsmTokens ?? [],
             openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour,
-            fault: key.fault)
+            fault: key.fault, unusedFrom: key.unusedFrom,
+            unprovedNodes: key.unprovedNodes.isEmpty ? nil : key.unprovedNodes)
     }
 }

@@ -75,6 +75,9 @@ struct RouteTable: Sendable {
                 "POST", "/v1/google-pay/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
                 dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
                 respond: payments.verifyGooglePay),
+            Endpoint(
+                "GET", "/v1/google-pay/public-key", on: [.payments], role: .decrypt, query: ["merchantIdentifier"],
+                respond: payments.googlePayPublicKey),
         ]
     }
 
@@ -138,6 +141,12 @@ struct RouteTable: Sendable {
             Endpoint(
                 "POST", "/v1/rotations/certificate", on: [.admin], role: .admin, bodyLimit: oneCertificate,
                 dryRun: .offered, respond: rotations.importCertificate),
+            Endpoint(
+                "POST", "/v1/rotations/added", on: [.admin], role: .admin, bodyLimit: smallBodyLimit, dryRun: .offered,
+                respond: rotations.added),
+            Endpoint(
+                "POST", "/v1/rotations/removed", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
+                dryRun: .offered, respond: rotations.removed),
             Endpoint(
                 "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: smallBodyLimit,
                 dryRun: .offered, respond: rotations.finish),

@@ -151,7 +151,10 @@ struct Assembly: Sendable {
             rule: rule, renewal: configuration.renewal, clock: clock)
         let lifecycle = KeyLifecycle(
             catalogue: catalogue, hsmTokens: hsmTokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
-        let rotations = KeyRotations(administration: administration, arrivals: arrivals)
+        let rotations = KeyRotations(
+            administration: administration, arrivals: arrivals,
+            servesPayments: { [policies = live.policies] in policies.current.access.permitsDecryption },
+            quiet: { live.configuration.current.googlePay.quiet.inSeconds })
         let auditKey = AuditKeyChange(
             ledger: ledger, sealing: sealing, checkpoints: checkpoints, gate: gate,
             rule: rule, recorder: recorder, clock: clock, logger: logger)

@@ -1,8 +1,9 @@
 import Foundation
 import MerchantKeys
+import PaymentToken
 
-/// The warnings in `status` about certificates that have expired or expire soon: at most two sentences. An expired
-/// certificate does not prevent decryption.
+/// The warnings in `status` about certificates that have expired or expire soon, and about Google Pay keys that are or will
+/// soon be a year old. Neither prevents decryption.
 enum ExpiryWarnings {
     /// The time before expiry from which a certificate is listed: thirty days, since renewing it at Apple takes days.
     static let ahead = 30.0 * 86_400
@@ -20,18 +21,35 @@ enum ExpiryWarnings {
                 over, "has expired. This stops nothing here, but Apple no longer encrypts to it",
                 "have expired. This stops nothing here, but Apple no longer encrypts to them"),
             sentence(soon, "expires within 30 days", "expire within 30 days"),
-        ].compactMap { $0 }
+        ].compactMap { $0 } + aging(entries, now: now)
+    }
+
+    /// One sentence for each of ``GooglePayRotation/reminderDays`` that a key is within, and one for keys that are due.
+    private static func aging(_ entries: some Sequence<KeyEntry>, now: Date) -> [String] {
+        let reminders = GooglePayRotation.reminders(entries)
+        return ([0] + GooglePayRotation.reminderDays).compactMap { days in
+            let keys = reminders.filter { $0.days(at: now) == days }
+            guard !keys.isEmpty else { return nil }
+            let names = names(keys.map { ($0.merchantIdentifier, $0.publicKeyHash) })
+            return "The Google Pay key\(keys.count == 1 ? "" : "s") of \(names) "
+                + (days == 0
+                    ? "\(keys.count == 1 ? "is" : "are") more than a year old"
+                    : "will be a year old within \(days) days")
+                + ". This stops nothing, but Google asks for a new key each year; POST /v1/rotations makes one."
+        }
     }
 
     private static func sentence(_ entries: [KeyEntry], _ one: String, _ several: String) -> String? {
         guard !entries.isEmpty else { return nil }
-        let most = 5
-        let names = entries.prefix(most).map { entry in
-            "\(entry.merchantIdentifier) (\(entry.publicKeyHash.hex.prefix(8)))"
-        }
-        let more = entries.count > most ? " and \(entries.count - most) more" : ""
-        return "The certificate\(entries.count == 1 ? "" : "s") of \(names.joined(separator: ", "))\(more) "
+        let names = names(entries.map { ($0.merchantIdentifier, $0.publicKeyHash) })
+        return "The certificate\(entries.count == 1 ? "" : "s") of \(names) "
             + "\(entries.count == 1 ? one : several); GET /v1/keys shows them."
+    }
+
+    private static func names(_ keys: [(merchant: String, hash: PublicKeyHash)]) -> String {
+        let most = 5
+        let names = keys.prefix(most).map { "\($0.merchant) (\($0.hash.hex.prefix(8)))" }
+        return names.joined(separator: ", ") + (keys.count > most ? " and \(keys.count - most) more" : "")
     }
 }
 

@@ -110,7 +110,9 @@ struct RotateCheckCommand: AsyncParsableCommand {
     /// Returns the merchants that have a processing or identity key here that is not destroyed, in the order of their
     /// identifiers. Wallets may still use the certificate of a compromised key.
     private static func merchants(_ connection: DaemonConnection) async throws -> [String] {
-        let keys = try await connection.allKeys().keys.filter { $0.use != "service" && $0.state != "destroyed" }
+        let keys = try await connection.allKeys().keys.filter {
+            ["processing", "identity"].contains($0.use) && $0.state != "destroyed"
+        }
         let merchants = Set(keys.compactMap(\.merchantIdentifier)).sorted()
         guard !merchants.isEmpty else {
             throw CommandFailure(

@@ -21,7 +21,10 @@ struct RotateStartCommand: AsyncParsableCommand {
             Identity Certificate, and the new key signs as soon as that is imported. Up to three can be active.
 
             Run again before the certificate is imported, it makes no second key but writes the first one's request \
-            again. By default the new key has the old one's type and is made in the same HSM token. It is made in one \
+            again. With --wallet google-pay a Google Pay key is made, which has no certificate and no request: prove it, add \
+            it in Google's console, and state that with rotate added.
+
+            By default the new key has the old one's type and is made in the same HSM token. It is made in one \
             HSM token only: if several hold the old key, the output says which of them lack the new one.
             """)
 
@@ -30,6 +33,9 @@ struct RotateStartCommand: AsyncParsableCommand {
 
     @Option(help: KeyUseOption.help)
     var use: KeyUseOption = .processing
+
+    @Option(help: WalletOption.help)
+    var wallet: WalletOption = .applePay
 
     @Option(help: ArgumentHelp("ec or rsa; default: the type of the merchant's current key.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
@@ -44,23 +50,31 @@ struct RotateStartCommand: AsyncParsableCommand {
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
+    func validate() throws {
+        guard wallet == .applePay || use == .processing && type != .rsa && out.out == nil else {
+            throw ValidationError("A Google Pay key is EC and has no request; leave out --use, --type and --out.")
+        }
+    }
+
     func run() async throws {
         let file = try out.newFile(dryRun)
         let (answer, bytes) = try await socket.connection.post(
             dryRun.target("/v1/rotations"),
             RotationStartRequest(
-                merchantIdentifier: merchant, use: use.name, type: type?.name, token: token),
+                merchantIdentifier: merchant, use: wallet.use ?? use.name, type: type?.name, token: token),
             for: RotationStartAnswer.self)
         if let request = answer.csr, file != nil || format.output == .table { try out.write(request, to: file) }
         if format.output == .json { try Console.output(json: bytes) }
         if dryRun.isDryRun {
-            dryRun.report(answer.created ? "the new key can be made" : "the request of the waiting key can be made")
+            dryRun.report(answer.created ? "the new key can be made" : "a new key waits already")
             return
         }
-        if !answer.created { Console.error("No key was made: this one waits for its certificate already.") }
+        if !answer.created {
+            Console.error("No key was made: this one waits \(answer.csr == nil ? "" : "for its certificate ")already.")
+        }
         // Without a file, and in JSON, standard output contains only the certificate request or the JSON. The next step
         // then goes to standard error.
-        if format.output == .table, file != nil {
+        if format.output == .table, file != nil || wallet == .googlePay {
             try Console.output(RotationText.one(answer.rotation))
         } else {
             for remark in answer.rotation.remarks { Console.error(remark) }
@@ -189,10 +203,6 @@ struct RotateFinishCommand: AsyncParsableCommand {
             "/v1/rotations/\(PercentEncoding.encoded(merchant))/finish",
             RotationFinishRequest(use: use.name, type: type?.name, cutOff: end, force: force, reason: reason),
             for: RotationFinishAnswer.self, dryRunSays: "the old key can be deactivated"
-        ) { answer in
-            var table = Table(columns: ["OLD KEY", "OPENS LATE PAYMENT TOKENS UNTIL"])
-            for key in answer.retired { table.add([key, answer.cutOff.map(RFC3339.string) ?? "now"]) }
-            return table.text
-        }
+        ) { RotationText.retired($0) }
     }
 }

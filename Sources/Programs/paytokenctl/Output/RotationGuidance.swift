@@ -8,12 +8,14 @@ struct RotationGuidance {
     private let rotation: RotationStatus
     /// True for keys that sign for merchant sessions; the others open payment tokens.
     private let isIdentity: Bool
+    private let isGooglePay: Bool
     private let oldKeys: [RotationKey]
     private let endingKeys: [RotationKey]
 
     init(_ rotation: RotationStatus) {
         self.rotation = rotation
         isIdentity = rotation.use == "identity"
+        isGooglePay = rotation.use == "google-pay"
         oldKeys = rotation.oldKeys.filter { $0.state == "active" }
         endingKeys = rotation.oldKeys.filter { $0.state != "active" }
     }
@@ -21,12 +23,22 @@ struct RotationGuidance {
     /// One or two sentences; in a phase that this version does not know, the daemon's sentence.
     var next: String {
         if let fault = rotation.newKey?.fault, rotation.phase != "none" {
-            return isIdentity
+            return isIdentity || isGooglePay
                 ? "Leave the old key in service until this is repaired. \(fault)"
                 : "Do not activate the new key's certificate before this is repaired. \(fault)"
         }
         return switch rotation.phase {
         case "none": notUnderWay
+        case "proof":
+            "Prove the new key on \((rotation.newKey?.unprovedNodes ?? []).joined(separator: ", ")): paytokenctl key prove "
+                + "\(newKey), on each of these hosts."
+        case "console":
+            "Add the new key in Google's console (paytokenctl key public-key \(newKey)), then: paytokenctl rotate added "
+                + "\(newKey)."
+        case "overlap" where isGooglePay:
+            "Wait: the old key counts as unused from \(unusedFrom), if no payment comes before."
+        case "finish" where isGooglePay:
+            "Remove the old key in Google's console, then: paytokenctl rotate removed \(oldKeys.first.map(Self.short) ?? "KEY")."
         case "certificate": certificate
         case "activation": activation
         case "overlap":
@@ -64,10 +76,13 @@ struct RotationGuidance {
 
     private var activation: String {
         let todo =
-            isIdentity
-            ? "Ask for a session (paytokenctl session check \(ShellWord.of(rotation.merchantIdentifier)) --domain DOMAIN): the "
-                + "new key has signed nothing yet"
-            : "Activate the certificate in Apple's developer portal. The new key has opened no payment token yet"
+            isGooglePay
+            ? "Have site and apps send the new public key (GET /v1/google-pay/public-key, or paytokenctl key public-key "
+                + "\(newKey)). It has opened no message yet"
+            : isIdentity
+                ? "Ask for a session (paytokenctl session check \(ShellWord.of(rotation.merchantIdentifier)) --domain DOMAIN): the "
+                    + "new key has signed nothing yet"
+                : "Activate the certificate in Apple's developer portal. The new key has opened no payment token yet"
         return todo + (oldInLastHour == 0 ? "." : "; the old one \(made) \(uses(oldInLastHour)) within the last hour.")
     }
 
@@ -81,7 +96,10 @@ struct RotationGuidance {
         // The old key was deactivated before the new one had opened a payment token.
         guard !rotation.steps.contains(where: { $0.name == "activate" && $0.status == "next" }) else {
             return
-                "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no payment token "
+                (isGooglePay
+                ? "Have site and apps send the new public key"
+                : "Activate the new key's certificate in Apple's developer portal")
+                + " before \(end): it has opened no payment token "
                 + "yet, and from then on the old one opens none."
         }
         return
@@ -102,6 +120,19 @@ struct RotationGuidance {
                 return "Apple's certificate for it: upload the request, then rotate import"
             }
             return "Apple's certificate for it, until \(RFC3339.string(end))"
+        case "prove":
+            return isDone ? "Every node proved the new key" : "Prove the new key on each host: key prove"
+        case "console":
+            return isDone ? "In Google's console, as a person stated" : "Add it in Google's console, then rotate added"
+        case "activate" where isGooglePay:
+            return isDone
+                ? "Site and apps send it: the new key opens messages" : "Switch site and apps to the new public key"
+        case "drain" where isGooglePay:
+            return isDone
+                ? "The old key is unused" : "Wait until the old key is unused (google_pay.quiet), by \(unusedFrom)"
+        case "finish" where isGooglePay:
+            return isDone
+                ? "Old key removed in Google's console" : "Remove the old key in Google's console, then rotate removed"
         case "activate" where isIdentity:
             return isDone ? "In use: the new key signs" : "First session with the new key"
         case "activate":
@@ -129,8 +160,16 @@ struct RotationGuidance {
     /// others.
     private var merchant: String {
         ShellWord.of(rotation.merchantIdentifier)
-            + (isIdentity ? " --use identity" : " --type \(rotation.algorithm.lowercased())")
+            + (isIdentity
+                ? " --use identity"
+                : isGooglePay ? " --wallet google-pay" : " --type \(rotation.algorithm.lowercased())")
     }
+
+    private var newKey: String { rotation.newKey.map(Self.short) ?? "KEY" }
+    private static func short(_ key: RotationKey) -> String { KeyReference.short(base64: key.publicKeyHash) }
+
+    /// The time from which all old Google Pay keys count as unused.
+    private var unusedFrom: String { oldKeys.compactMap(\.unusedFrom).max().map(RFC3339.string) ?? "an unknown time" }
 
     private var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.openedLastHour } }
 

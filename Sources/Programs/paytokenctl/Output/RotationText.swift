@@ -24,6 +24,13 @@ enum RotationText {
         return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
     }
 
+    /// The old keys that were deactivated.
+    static func retired(_ answer: RotationFinishAnswer) -> String {
+        var table = Table(columns: ["OLD KEY", "OPENS LATE PAYMENT TOKENS UNTIL"])
+        for key in answer.retired { table.add([key, answer.cutOff.map(RFC3339.string) ?? "now"]) }
+        return table.text
+    }
+
     /// A table of steps.
     static func steps(_ steps: [RotationStatus.Step], text: (RotationStatus.Step) -> String) -> String {
         var table = Table(columns: ["STEP", "", ""])

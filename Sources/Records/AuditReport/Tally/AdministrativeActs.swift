@@ -111,7 +111,8 @@ public struct AdministrativeActs: Sendable {
             take(act, name, identifier, inPeriod: inPeriod)
         }
         guard inPeriod else { return }
-        if act.outcome == AuditOutcome.ok.text { count(act, name) }
+        let isFirstActivation = entry.details["from"]?.stringValue == AuditKeyState.preActivation.rawValue
+        if act.outcome == AuditOutcome.ok.text { count(act, name, isFirstActivation: isFirstActivation) }
         if acts.count < Self.maximumActs { acts.append(act) } else { omitted += 1 }
     }
 
@@ -130,7 +131,7 @@ public struct AdministrativeActs: Sendable {
             + "\(approval.sentence) at \(decided)"
     }
 
-    private mutating func count(_ act: Act, _ name: AuditEvent.Name) {
+    private mutating func count(_ act: Act, _ name: AuditEvent.Name, isFirstActivation: Bool) {
         var person = people[act.by ?? "the daemon"] ?? Person()
         person.acts.add(act.place)
         switch name {
@@ -138,17 +139,19 @@ public struct AdministrativeActs: Sendable {
         // A person who withdraws their own request has decided nothing for another.
         case .approvalDecision where act.what != ApprovalDecision.withdraw.rawValue: person.decided.add(act.place)
         case .approvalDecision: break
-        case _ where act.by != nil && act.approval == nil && Self.needsTwo(name, act.what): person.alone.add(act.place)
+        case _ where act.by != nil && act.approval == nil && Self.needsTwo(name, act.what, isFirstActivation):
+            person.alone.add(act.place)
         default: break
         }
         people[act.by ?? "the daemon"] = person
     }
 
-    /// Returns true for an act that needs a second person if the rules require one.
-    private static func needsTwo(_ name: AuditEvent.Name, _ state: String?) -> Bool {
+    /// Returns true for an act that needs a second person if the rules require one. One person may activate a new key.
+    private static func needsTwo(_ name: AuditEvent.Name, _ state: String?, _ isFirstActivation: Bool) -> Bool {
         switch name {
         case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true
-        case .keyStateChange: state == "destroyed" || state == "compromised" || state == "active"
+        case .keyStateChange:
+            state == "destroyed" || state == "compromised" || state == "active" && !isFirstActivation
         case .renewalStep: state == "create" || state == "activate" || state == "revoke"
         default: false
         }

@@ -3,7 +3,7 @@ public import Foundation
 /// The progress of a merchant's rotation. `GET /v1/rotations` lists the rotations under way.
 public struct RotationStatus: Codable, Sendable, Equatable {
     public struct Step: Codable, Sendable, Equatable {
-        /// `generate`, `certificate`, `activate`, `drain`, `finish` or `cut-off`.
+        /// `generate`, `certificate`, `prove`, `console`, `activate`, `drain`, `finish` or `cut-off`.
         public var name: String
         /// `done`, `next` or `open`.
         public var status: String
@@ -19,9 +19,9 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
     /// `EC` or `RSA`. Keys of the two algorithms are rotated separately.
     public var algorithm: String
-    /// `processing` or `identity`. Keys of the two uses are rotated separately.
+    /// `processing`, `identity` or `google-pay`. Keys of different uses are rotated separately.
     @KeyUseField public var use: String
-    /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
+    /// `none`, `certificate`, `proof`, `console`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
     /// The instruction for the current step: one sentence for a person, which names the API's requests.
     public var next: String
@@ -75,11 +75,18 @@ public struct RotationKey: Codable, Sendable, Equatable {
     public var refusedLastHour: Int
     /// The reason why no available HSM token can use the key now, in any state of the key; absent while one can use it.
     public var fault: String?
+    /// For an old Google Pay key: the time from which it counts as unused, if no payment comes before. Absent for others.
+    public var unusedFrom: Date?
+    /// For a new Google Pay key: the nodes that still have to prove it; absent for others, and if none has to.
+    public var unprovedNodes: [String]?
 
     public init(
         publicKeyHash: String, state: String, condition: String, createdAt: Date, notAfter: Date?, cutOff: Date?,
-        tokens: [String], openedLastHour: Int, lastUse: Date?, refusedLastHour: Int, fault: String? = nil
+        tokens: [String], openedLastHour: Int, lastUse: Date?, refusedLastHour: Int, fault: String? = nil,
+        unusedFrom: Date? = nil, unprovedNodes: [String]? = nil
     ) {
+        self.unusedFrom = unusedFrom
+        self.unprovedNodes = unprovedNodes
         self.publicKeyHash = publicKeyHash
         self.state = state
         self.condition = condition
@@ -97,10 +104,9 @@ public struct RotationKey: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/rotations`.
 public struct RotationStartAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
-    /// True if this request made the new key (in a dry run: would make it). False if a key was already waiting for its
-    /// certificate.
+    /// True if this request made the new key (in a dry run: would make it). False if a key was already waiting.
     public var created: Bool
-    /// The certificate request (PKCS#10) in PEM; null in a dry run.
+    /// The certificate request (PKCS#10) in PEM; null in a dry run, and for a Google Pay key.
     @Nullable public var csr: String?
 
     public init(rotation: RotationStatus, created: Bool, csr: String?) {
@@ -110,7 +116,7 @@ public struct RotationStartAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The 200 answer of `POST /v1/rotations/certificate`.
+/// The 200 answer of `POST /v1/rotations/certificate` and of `POST /v1/rotations/added`.
 public struct RotationImportAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
     /// The new key; in a dry run, the key as it would be.
@@ -122,7 +128,7 @@ public struct RotationImportAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The 200 answer of `POST /v1/rotations/{merchant}/finish`.
+/// The 200 answer of `POST /v1/rotations/{merchant}/finish` and of `POST /v1/rotations/removed`.
 public struct RotationFinishAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
     /// The publicKeyHashes of the old keys that were deactivated (in a dry run: would be), in base64.

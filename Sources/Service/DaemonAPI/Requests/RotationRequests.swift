@@ -5,7 +5,7 @@ public import Refusals
 /// The body of `POST /v1/rotations`.
 public struct RotationStartRequest: StrictRequest {
     public var merchantIdentifier: String
-    /// `processing`, the default, or `identity`.
+    /// `processing`, the default, `identity` or `google-pay`.
     public var use: String?
     /// `EC` or `RSA`; by default the type of the merchant's active key.
     public var type: String?
@@ -96,4 +96,77 @@ extension RotationFinishRequest.CutOff: Decodable {
             throw RequestMembers.wrongType("cutOff", "an RFC 3339 time or null")
         }
     }
+}
+
+/// The body of `POST /v1/rotations/added`: a person's statement that the public half of a Google Pay key is in Google's
+/// console.
+public struct RotationAddedRequest: StrictRequest {
+    /// The key, by its publicKeyHash in base64 or the first digits of its publicKeyHash in hexadecimal.
+    public var key: String
+    /// The nodes without whose proofs the key becomes active. Absent means none.
+    public var excludeNodes: [String]?
+    /// The reason, which goes into the record: 1 to 200 characters. Absent means `added in Google's console`.
+    public var reason: String
+
+    public init(key: String, excludeNodes: [String]? = nil, reason: String = Self.standardReason) {
+        self.key = key
+        self.excludeNodes = excludeNodes
+        self.reason = reason
+    }
+
+    public static let standardReason = "added in Google's console"
+
+    public enum CodingKeys: CodingKey, CaseIterable { case key, excludeNodes, reason }
+
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        key = try members.decode(String.self, forKey: .key)
+        excludeNodes = try members.decodeIfPresent([String].self, forKey: .excludeNodes)
+        reason = try members.decodeIfPresent(String.self, forKey: .reason) ?? Self.standardReason
+    }
+
+    public func validate() throws(Refusal) { try validate(reason: reason) }
+}
+
+/// The body of `POST /v1/rotations/removed`: a person's statement that the public half of an old Google Pay key was removed
+/// in Google's console.
+public struct RotationRemovedRequest: StrictRequest {
+    /// The key, by its publicKeyHash in base64 or the first digits of its publicKeyHash in hexadecimal.
+    public var key: String
+    /// The time of the removal. Absent means the time of the request.
+    public var removedAt: Date?
+    /// The time until which the key opens late messages, at least eight days after the removal. Absent means ten days after
+    /// it. A key whose cut-off has passed stops at once.
+    public var cutOff: Date?
+    /// True if the removal is to be recorded although the key is in use, or the new one has opened nothing. Absent means
+    /// false.
+    public var force: Bool
+    /// The reason, which goes into the record: 1 to 200 characters. Absent means `removed in Google's console`.
+    public var reason: String
+
+    public init(
+        key: String, removedAt: Date? = nil, cutOff: Date? = nil, force: Bool = false,
+        reason: String = Self.standardReason
+    ) {
+        self.key = key
+        self.removedAt = removedAt
+        self.cutOff = cutOff
+        self.force = force
+        self.reason = reason
+    }
+
+    public static let standardReason = "removed in Google's console"
+
+    public enum CodingKeys: CodingKey, CaseIterable { case key, removedAt, cutOff, force, reason }
+
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        key = try members.decode(String.self, forKey: .key)
+        removedAt = try members.decodeIfPresent(Date.self, forKey: .removedAt)
+        cutOff = try members.decodeIfPresent(Date.self, forKey: .cutOff)
+        force = try members.decodeIfPresent(Bool.self, forKey: .force) ?? false
+        reason = try members.decodeIfPresent(String.self, forKey: .reason) ?? Self.standardReason
+    }
+
+    public func validate() throws(Refusal) { try validate(reason: reason) }
 }

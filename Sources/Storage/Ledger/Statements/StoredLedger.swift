@@ -107,16 +107,16 @@ extension StoredLedger {
         }
     }
 
-    public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
+    public func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date? {
         try await search { queries in
-            try queries.hasClaim(of: key, since: time)
-                || !queries.run(
+            try queries.lastClaim(of: key, since: time)
+                ?? queries.run(
                     """
-                    SELECT sequence FROM audit_record
+                    SELECT time FROM audit_record
                     WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2
-                    LIMIT 1
+                    ORDER BY time DESC LIMIT 1
                     """, [.bytes(key.bytes), .time(time)]
-                ).isEmpty
+                ).first?.date(0)
         }
     }
 
@@ -236,17 +236,17 @@ extension StoredLedger {
 }
 
 extension StoredQueries {
-    /// Returns true if a payment was released with the key.
+    /// Returns the time of the last payment that was released with the key; nil if there was none.
     ///
     /// - Parameter node: the node that released it; nil for any.
-    func hasClaim(of key: PublicKeyHash, on node: String? = nil, since time: Date) throws -> Bool {
+    func lastClaim(of key: PublicKeyHash, on node: String? = nil, since time: Date) throws -> Date? {
         // Read the newest claims first, so that a key in use is found without reading older claims.
-        try !run(
+        try run(
             """
-            SELECT transaction_id FROM claim
+            SELECT claimed_at FROM claim
             WHERE claimed_at >= $1 AND public_key_hash = $2\(node == nil ? "" : " AND node = $3")
             ORDER BY claimed_at DESC LIMIT 1
             """, [.time(time), .bytes(key.bytes)] + (node.map { [.text($0)] } ?? [])
-        ).isEmpty
+        ).first?.date(0)
     }
 }

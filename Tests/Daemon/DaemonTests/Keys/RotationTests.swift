@@ -233,7 +233,7 @@ struct RotationTests {
         #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 payment tokens"))
         #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("finish with force"))
         #expect(refusal(rotation, force: true) == nil)
-        #expect(throws: RotationFinishError.oldKeyInUse) {
+        #expect(throws: RotationFinishError.oldKeyInUse(rotation.oldKeys)) {
             try rotation.finished(cutOff: nil, force: false, isProven: true, now: now)
         }
     }

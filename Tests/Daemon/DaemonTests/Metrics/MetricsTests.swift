@@ -18,6 +18,7 @@ struct MetricsTests {
                 "paytokend_ledger_batch_round_trips histogram", "paytokend_ledger_reads_back_total counter",
                 "paytokend_node_lease_age_seconds gauge",
                 "paytokend_worker_restarts_total counter", "paytokend_key_not_after_seconds gauge",
+                "paytokend_google_pay_key_due_seconds gauge",
                 "paytokend_portal_findings gauge", "paytokend_portal_read_age_seconds gauge",
                 "paytokend_portal_requests_total counter", "paytokend_portal_requests_remaining gauge",
                 "paytokend_portal_answer_age_seconds gauge", "paytokend_portal_work_age_seconds gauge",

@@ -208,9 +208,9 @@ struct SignatureTests {
             usage == [
                 Self.identity: KeyUses(count: 1, last: noon + 10), fixture.key: KeyUses(count: 1, last: noon + 5),
             ])
-        #expect(try await fixture.ledger.wasUsed(Self.identity, since: noon + 10))
-        #expect(try await !fixture.ledger.wasUsed(Self.identity, since: noon + 11))
-        #expect(try await !fixture.ledger.wasUsed(LedgerFixture.hash(99), since: noon))
+        #expect(try await fixture.ledger.lastUse(of: Self.identity, since: noon) == noon + 10)
+        #expect(try await fixture.ledger.lastUse(of: Self.identity, since: noon + 11) == nil)
+        #expect(try await fixture.ledger.lastUse(of: LedgerFixture.hash(99), since: noon) == nil)
     }
 
     @Test(

@@ -28,6 +28,12 @@ enum KeyUseOption: String, ExpressibleByArgument, CaseIterable {
 enum WalletOption: String, ExpressibleByArgument, CaseIterable {
     case applePay = "apple-pay"
     case googlePay = "google-pay"
+
+    /// The use of a Google Pay key in the API's spelling; nil for Apple Pay, whose keys have several.
+    var use: String? { self == .googlePay ? rawValue : nil }
+
+    static let help = ArgumentHelp(
+        "The wallet whose payments the key opens, for ever.", valueName: "apple-pay|google-pay")
 }
 
 struct KeyGenerateCommand: AsyncParsableCommand {
@@ -52,12 +58,15 @@ struct KeyGenerateCommand: AsyncParsableCommand {
               paytokenctl key generate --merchant-identifier merchant.com.example \\
                   --use identity
 
-            --wallet google-pay makes a key for Google Pay: EC, without a certificate, and active at once. Put its public \
-            key into your site's and apps' payment requests, and into Google's business console.
+            --wallet google-pay makes a key for Google Pay: EC, without a certificate. Prove it on each host, add its public \
+            key in Google's business console, and state that. From then on it serves: put its public key into your site's \
+            and apps' payment requests.
 
               paytokenctl key generate --wallet google-pay \\
                   --merchant-identifier BCR2DN4TEXAMPLE
+              paytokenctl key prove 9c1185a5
               paytokenctl key public-key 9c1185a5
+              paytokenctl rotate added 9c1185a5
 
             The key is in one HSM token only. Several HSM tokens hold the same key only if the vendor's tools clone \
             it, or if a key from a file is imported into each.
@@ -76,9 +85,7 @@ struct KeyGenerateCommand: AsyncParsableCommand {
     @Option(help: KeyUseOption.help)
     var use: KeyUseOption = .processing
 
-    @Option(
-        help: ArgumentHelp(
-            "The wallet whose payments the key opens, for ever.", valueName: "apple-pay|google-pay"))
+    @Option(help: WalletOption.help)
     var wallet: WalletOption = .applePay
 
     @Option(
@@ -107,7 +114,7 @@ struct KeyGenerateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let request = KeyGenerationRequest(
-            merchantIdentifier: merchantIdentifier, use: wallet == .googlePay ? wallet.rawValue : use.name,
+            merchantIdentifier: merchantIdentifier, use: wallet.use ?? use.name,
             type: type?.name, token: token)
         if change.dryRun.isDryRun {
             try await change.post(

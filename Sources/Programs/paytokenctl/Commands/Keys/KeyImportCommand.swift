@@ -48,7 +48,8 @@ struct KeyImportCommand: AsyncParsableCommand {
                   --approval 0a1b2c3d4e5f6071
 
             With --wallet google-pay it imports a Google Pay key, which has no certificate. Name the merchant as Google's \
-            console does; nothing in the file shows it. The key is active at once.
+            console does; nothing in the file shows it. Then prove the key on each host (key prove), and state that it is in \
+            Google's console (rotate added): only then it serves.
 
               paytokenctl key import --wallet google-pay --private-key google.pem \\
                   --merchant-identifier BCR2DN4TEXAMPLE
