@@ -59,6 +59,7 @@ def main():
         options.seed = 1 if options.short else random.randrange(1 << 32)
     examples = options.examples or (20 if options.short else 200)
     with service.serving() as daemon:
+        daemon.import_merchant(service.GOOGLE)
         shop, port = Shop(daemon, random.Random(options.seed), with_google=True), load.free_port()
         with shop.simulator.started(), serve(shop, port) as gateway:
             # schemathesis takes the identifiers of payments from the answers, and requests their status.

@@ -72,12 +72,16 @@ class Callers:
         result, facts = history.release_answer(status, body)
         if result in history.RELEASED:
             self.released[payment.transaction] = payment
-            for either in filter(None, (payment, payment.twin)):
-                self.open.pop(either.transaction, None)
+            self.close(payment)
         elif payment.transaction not in self.released and not self.is_lost(payment):
             self.open[payment.transaction] = payment
         self.counts[result] += 1
         return result if result in history.RELEASED else facts.get("code", "unanswered")
+
+    def close(self, payment):
+        """Removes a payment and its twin from the open ones."""
+        for either in filter(None, (payment, payment.twin)):
+            self.open.pop(either.transaction, None)
 
     def is_lost(self, payment):
         """Returns True if the payment's twin was released."""

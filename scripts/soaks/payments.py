@@ -355,6 +355,7 @@ def main(parser):
         pairs=(20, 1, "how often each program is killed while two gateways share a store"))
     print(f"{options.clients} clients, --seed {options.seed}")
     with service.serving() as daemon:
+        daemon.import_merchant(service.GOOGLE)
         shop = Shop(daemon, random.Random(options.seed), with_google=True)
         with shop.simulator.started():
             wrong = alone(shop, options)

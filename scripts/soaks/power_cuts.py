@@ -9,7 +9,8 @@ Kinds of loads and cuts:
   store       payments through paytoken-gateway to processor-simulator, which has its disk elsewhere; store and ledger are files
 
 The HSM token's directory is on another disk, which loses nothing; each cut gets it as it was then. No answered release or payment may be
-lost. None may be released or submitted twice: callers repeat what was answered and what was not. The record must verify, have each answer's
+lost. None may be released or submitted twice: callers repeat what was answered and what was not. A third of the payment tokens are of
+Google Pay, and callers also send another message with the messageId of one that was released (kill.py). The record must verify, have each answer's
 line, and agree with the claims. Suspensions and keys must be as answered, and every program must start without help.
 
 As a control, the load runs again under libeatmydata, with which programs sync nothing. Cuts of that run must lose what was answered.
@@ -73,18 +74,24 @@ class Callers(kill.Callers):
 
     def until(self, moment: float, chance: random.Random, past: history.History) -> "Callers":
         """Returns the callers as they were at this time."""
-        other, payments = Callers(chance, self.keys, past), {}
+        other: Callers = Callers(chance, self.keys, past)
+        payments: dict[str, Any] = {}
         for ask, began, ended, result in sorted(self.asks, key=lambda each: each[1]):
             if began >= moment:
                 break
             old = ask.payment
-            payment = payments.setdefault(old.transaction, kill.Payment(old.reference, old.token, old.is_named))
+            if old.transaction not in payments:
+                first = old if old.message in (None, old.transaction) else old.twin
+                copied = kill.Payment(first.reference, first.token, first.is_named, first.twin and first.twin.token)
+                payments |= {each.transaction: each for each in (copied, copied.twin) if each}
+            payment = payments[old.transaction]
             if ask.attempt and not ask.forgets:
                 payment.attempts.append(ask.attempt)
             if ended < moment and result in history.RELEASED:
                 other.released[payment.transaction] = payment
-                other.open.pop(payment.transaction, None)
-            elif payment.transaction not in other.released and (ended >= moment or result == "unanswered"):
+                other.close(payment)
+            elif payment.transaction not in other.released and not other.is_lost(payment) and (
+                    ended >= moment or result == "unanswered"):
                 other.open[payment.transaction] = payment
         return other
 
@@ -120,18 +127,19 @@ class Releases:
         if self.server:
             self.server.create()
             self.ledger = self.server.ledger("ledger")
-            configure(self.ledger.settings("node-1", timeout="60s"))
+            configure(self.ledger.settings("node-1", with_google=True, timeout="60s"))
         self.daemon.start()
         self.daemon.import_merchant()
+        self.daemon.import_merchant(service.GOOGLE)
         self.keys, _ = self.list_keys()
         self.callers = Callers(self.chance, self.daemon.keys(), history.History("load.jsonl"))
         self.disturbances = kill.Disturbances(self.daemon, self.callers.past, self.callers.keys, self.chance)
 
-    def list_keys(self) -> tuple[list[Any], str]:
-        """Returns what never changes about each key, and the state of the first one."""
+    def list_keys(self) -> tuple[list[Any], dict[str, str]]:
+        """Returns what never changes about each key, and its state by its publicKeyHash."""
         keys = json.loads(self.daemon.ctl("key", "list", "--output", "json"))
-        return [[key[name] for name in ("publicKeyHash", "merchantIdentifier", "algorithm", "use", "notAfter")]
-                for key in keys], keys[0]["state"] if keys else ""
+        return [[key.get(name) for name in ("publicKeyHash", "merchantIdentifier", "algorithm", "use", "notAfter")]
+                for key in keys], {key["publicKeyHash"]: key["state"] for key in keys}
 
     def load(self) -> None:
         fresh = self.callers.mint(self.options.requests, 0)
@@ -174,15 +182,16 @@ class Releases:
         return wrong, f"ready in {seconds:.1f} s, {len(answered)} answered, {under_way} under way, {claimed} of these claimed"
 
     def _check_keys(self, before: list[history.Operation], callers: Callers) -> list[str]:
-        """Compares the keys with those before the cut, and ends a suspension. Returns what is wrong."""
-        keys, state = self.list_keys()
+        """Compares the keys with those before the cut, and ends suspensions. Returns what is wrong."""
+        keys, states = self.list_keys()
         wrong = [] if keys == self.keys else [f"the keys were {self.keys}, and are {keys}"]
-        # The thread that changes the key waits for each answer, so only the last change can be unknown.
-        changes = [each for each in before if each.name in ("suspend", "resume")]
-        if changes and changes[-1].result == "done" and state != {"suspend": "suspended", "resume": "active"}[changes[-1].name]:
-            wrong.append(f"the key is {state}, and {changes[-1]} had been answered")
-        if state != "active":
-            service.wait("the key's resumption", lambda: callers.past.change(self.daemon, "node-1", "resume", self.keys[0][0]) == "done")
+        for key, state in states.items():
+            # The thread that changes keys waits for each answer, so only the last change can be unknown.
+            changes = [each for each in before if each.name in ("suspend", "resume") and each.key == key]
+            if changes and changes[-1].result == "done" and state != {"suspend": "suspended", "resume": "active"}[changes[-1].name]:
+                wrong.append(f"the key {key} is {state}, and {changes[-1]} had been answered")
+            if state != "active":
+                service.wait("the key's resumption", lambda: callers.past.change(self.daemon, "node-1", "resume", key) == "done")
         return wrong
 
 
@@ -202,7 +211,7 @@ class Payments(Releases):
     def begin(self) -> None:
         super().begin()
         os.makedirs("disk/store", mode=0o700)
-        self.shop = shops.Shop(self.daemon, self.chance)
+        self.shop = shops.Shop(self.daemon, self.chance, with_google=True)
         self.shop.past = history.History("load.jsonl")
         self.shop.configure(store="disk/store")
         pathlib.Path("simulator.log").unlink(missing_ok=True)
@@ -300,10 +309,10 @@ class Server(database.Server):
 
 
 def configure(ledger: str) -> None:
-    """Replaces the ledger's section of the configuration."""
+    """Replaces the ledger's and the access rules' sections of the configuration."""
     file = pathlib.Path("paytokend.yaml")
     head, _, rest = file.read_text().partition("ledger:\n")
-    file.write_text(head + ledger + rest[rest.index("log:"):])
+    file.write_text(head + ledger + rest[rest.index("log:"):].partition("access:\n")[0])
 
 
 @contextlib.contextmanager
@@ -332,7 +341,7 @@ class Run:
         if not os.path.exists("tokens-before"):
             shutil.copytree("tokens", "tokens-before")
         # A busy machine is no fault.
-        configure("ledger:\n  url: sqlite:disk/ledger.sqlite\n  timeout: 60s\n")
+        configure("ledger:\n  url: sqlite:disk/ledger.sqlite\n  timeout: 60s\n" + service.access_rules(with_google=True))
         with contextlib.ExitStack() as ending:
             server = ending.enter_context(Server()) if self.kind == "postgresql" else None
             self.place = server.place if server else "disk"

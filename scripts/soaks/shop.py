@@ -56,7 +56,7 @@ class Shop:
     def __init__(self, daemon, chance, name="gateway", database=None, like=None, with_google=False):
         """name: the name of the gateway's files. database: the URL of a store in PostgreSQL; by default, the store is a file.
         like: another shop, whose client and simulator this one shares. with_google: a third of the payment tokens are of Google
-        Pay; the daemon must serve it."""
+        Pay; the daemon must have its key."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
@@ -64,8 +64,6 @@ class Shop:
             made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
         self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
         self.with_google = like.with_google if like else with_google
-        if with_google:
-            daemon.import_merchant(service.GOOGLE)
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
         self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
