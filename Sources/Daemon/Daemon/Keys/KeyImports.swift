@@ -76,8 +76,7 @@ extension KeyAdministration {
         if rule.needsSecondPerson(caller) {
             var parameters = OperationParameters(.keyImport)
             parameters.add(imported.approvedBytes)
-            // In front of the names, of which there may be any number. Without this, the approval of a service key would
-            // permit the same key for a merchant named like its key id.
+            // Before the names, of which there may be any number: no approval of another use has the same parameters.
             if imported.use == .googlePay { parameters.add(imported.use.name) }
             parameters.add(imported.merchant)
             for name in names.sorted() { parameters.add(name) }
@@ -379,8 +378,7 @@ extension KeyAdministration {
         var approval: AdministrativeChange.ApprovalStep?
     }
 
-    /// Commits the key's record and the audit record in one transaction, and puts a key that is not for Google Pay into
-    /// service.
+    /// Commits the key's record and the audit record in one transaction. A key that is not for Google Pay enters service.
     private func activate(
         _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
@@ -390,7 +388,7 @@ extension KeyAdministration {
                 publicKeyHash: activation.key.publicKeyHash, merchantIdentifier: activation.key.merchant,
                 algorithm: activation.key.algorithm, use: activation.key.use, state: .active, createdAt: clock.now(),
                 origin: activation.origin)
-        // A Google Pay key becomes active when every node has proved it and it is in Google's console.
+        // A person's statement activates a Google Pay key later.
         keyRecord.state = activation.key.use == .googlePay ? activation.known?.state ?? .preActivation : .active
         try await recorder.apply(
             AdministrativeChange(
