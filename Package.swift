@@ -190,6 +190,8 @@ let folders: [[Target]] = [
                 name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "GooglePayToken", "HostSystem"]),
             /// The HTTP/1.1 client of all programs: one attempt, bounded answers, and no wait for another host's name resolution.
             .target(name: "OutgoingConnections", dependencies: ["Locks", nioCore, nioPosix, nioHTTP1, nioTLS]),
+            /// Requests to one host that no setting can change, over verified TLS.
+            .target(name: "FixedHosts", dependencies: ["OutgoingConnections", nioCore, nioSSL]),
             /// The HTTP/1.1 server for untrusted peers, of daemon and gateway: bounded requests, connection limits, socket files, shutdown.
             // Not Hummingbird: it drains an unread body without limit after an early refusal, has no idle timeout by default,
             // answers bytes that are not HTTP with an empty 400, and stops accepting at its connection limit, so that idle
@@ -343,9 +345,10 @@ let folders: [[Target]] = [
             .target(
                 name: "Outbound",
                 dependencies: [
-                    "ConfigurationFile", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem", "OutgoingConnections",
-                    "PortalRequests", "ProductVersion", "ServerProgram", "StrictJSON", "Telemetry", logging, nioCore,
-                    nioHTTP1, nioSSL,
+                    "ConfigurationFile", "DaemonAPI", "Encodings", "FixedHosts", "HTTPListener", "HostSystem",
+                    "OutgoingConnections", "PortalRequests", "ProductVersion", "ServerProgram", "StrictJSON",
+                    "Telemetry",
+                    logging, nioCore, nioHTTP1,
                 ]),
         ]),
     folder(
@@ -368,12 +371,12 @@ let folders: [[Target]] = [
                 dependencies: [
                     "Locks", "GatewayAPI",
                     "AccessControl",
-                    "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
-                    "HostSystem", "KeyFiles",
-                    "KeySealing", "Ledger", "OfflineLedger", "PostgreSQLClient", "PostgreSQLLedger", "ProductVersion",
+                    "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "FixedHosts",
+                    "GooglePayToken", "HTTPListener", "HostSystem", "KeyFiles", "OutgoingConnections", "KeySealing",
+                    "Ledger", "OfflineLedger", "PostgreSQLClient", "PostgreSQLLedger", "ProductVersion",
                     "SecretMemory",
                     "StrictJSON",
-                    "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
+                    "Telemetry", arguments, crypto, logging, nioCore, nioHTTP1, nioPosix, signals,
                 ]),
             /// The merchant server's command line.
             .executableTarget(
@@ -404,7 +407,7 @@ let folders: [[Target]] = [
                     "Locks", "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix,
                     nioHTTP1,
                 ]),
-            /// Plays Apple's App Store Connect API.
+            /// Plays Apple's App Store Connect API, and the host with Google's root keys.
             .target(
                 name: "PortalSimulator", dependencies: ["Locks", "TokenForge", crypto, nioCore, nioPosix, nioSSL]),
             /// TokenForge's command line.
@@ -579,7 +582,7 @@ let folders: [[Target]] = [
                     "Locks", "WorkerSupervision", "ServerProgram",
                     "KeySealing", "KeyTypes", "SecretMemory", "TLSHandshake",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
-                    "HostSystem",
+                    "GooglePayToken", "HostSystem",
                     "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
                     "SQLiteLedger",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,

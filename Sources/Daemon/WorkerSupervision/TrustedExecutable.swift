@@ -14,6 +14,7 @@ package final class TrustedExecutable: Sendable {
     package struct Objection: Error, Equatable, CustomStringConvertible {
         package let description: String
 
+        static let noFile = Objection(description: "is not a regular file")
         static let noProgram = Objection(description: "is not an executable program")
         static let unreadable = Objection(description: "or a directory above it cannot be read")
         static let foreign = Objection(
@@ -31,32 +32,44 @@ package final class TrustedExecutable: Sendable {
     /// Opens and checks the program.
     /// - Parameter path: an absolute path.
     package init(path: String) throws(Objection) {
+        file = try Self.file(at: path) { unsafe access("/proc/self/fd/\($0.number)", X_OK) == 0 ? nil : .noProgram }
+    }
+
+    /// Checks in the same way a file that is no program.
+    /// - Parameter path: an absolute path.
+    package static func check(fileAt path: String) throws(Objection) {
+        _ = try file(at: path, missing: .noFile) { _ in nil }
+    }
+
+    private static func file(
+        at path: String, missing: Objection = .noProgram, _ objection: (OwnedDescriptor) -> Objection?
+    ) throws(Objection) -> OwnedDescriptor {
         var place = try Self.root()
         // The names of the components that remain to be opened, in reverse order.
         var rest = Self.components(path)
         var links = 0
         while let name = rest.popLast() {
             let next = OwnedDescriptor(unsafe paytokend_open_place(place.number, name))
-            guard next.isOpen else { throw next.number == -EACCES ? .unreadable : .noProgram }
+            guard next.isOpen else { throw next.number == -EACCES ? .unreadable : missing }
             let status = try Self.status(next)
             switch status.st_mode & S_IFMT {
             case S_IFLNK:
                 links += 1
-                guard links <= Self.maximumLinks, let target = Self.target(of: next) else { throw .noProgram }
+                guard links <= Self.maximumLinks, let target = Self.target(of: next) else { throw missing }
                 if target.hasPrefix("/") { place = try Self.root() }
                 rest += Self.components(target)
             case S_IFDIR:
                 try Self.check(status)
                 place = next
             case S_IFREG:
-                guard rest.isEmpty, unsafe access("/proc/self/fd/\(next.number)", X_OK) == 0 else { throw .noProgram }
+                guard rest.isEmpty else { throw missing }
+                if let objection = objection(next) { throw objection }
                 try Self.check(status)
-                file = next
-                return
-            default: throw .noProgram
+                return next
+            default: throw missing
             }
         }
-        throw .noProgram
+        throw missing
     }
 
     private static func components(_ path: String) -> [String] {

@@ -1,7 +1,7 @@
 import DaemonAPI
+import FixedHosts
 import NIOCore
 import NIOHTTP1
-import NIOSSL
 import OutgoingConnections
 import PortalRequests
 
@@ -11,29 +11,12 @@ struct AppStoreConnect: Sendable {
     /// The size limit of an answer's body. A list of 200 certificates has about 800 KiB.
     private static let maximumBodyBytes = 1 << 20
 
-    private let destination: HTTPDestination
+    private let host: FixedHost
 
     /// - Throws: NIOSSL's errors if the roots cannot be used.
     init(_ settings: AppStoreConnectSettings, names: HostNames = .shared) throws {
-        var tls = TLSConfiguration.makeClientConfiguration()
-        tls.minimumTLSVersion = .tlsv12
-        if !settings.trust.isEmpty { tls.trustRoots = .certificates(settings.trust) }
-        let context = try NIOSSLContext(configuration: tls)
-        let place: HTTPDestination.Place
-        if let server = settings.testServer {
-            place = .address(server)
-        } else if let proxy = settings.proxy {
-            place = .host(proxy.host, port: proxy.port)
-        } else {
-            place = .host(PortalRequest.host, port: 443)
-        }
-        var destination = HTTPDestination(place, maximumBodyBytes: Self.maximumBodyBytes)
-        destination.names = names
-        if settings.testServer == nil, settings.proxy != nil {
-            destination.prepare = { ProxyTunnel.made(to: PortalRequest.host, on: $0) }
-        }
-        destination.tls = { [try NIOSSLClientHandler(context: context, serverHostname: PortalRequest.host)] }
-        self.destination = destination
+        host = try FixedHost(
+            PortalRequest.host, settings.way, maximumBodyBytes: Self.maximumBodyBytes, names: names)
     }
 
     /// Makes a request.
@@ -49,7 +32,7 @@ struct AppStoreConnect: Sendable {
         ]
         let body = request.body.map(ByteBuffer.init(string:))
         if body != nil { headers.add(name: "Content-Type", value: "application/json") }
-        let answer = try await destination.send(
+        let answer = try await host.send(
             HTTPRequest(HTTPMethod(rawValue: request.kind.method.rawValue), request.target, headers, body: body),
             before: deadline)
         return PortalAnswerReader.report(

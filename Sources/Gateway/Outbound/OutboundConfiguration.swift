@@ -1,6 +1,5 @@
 import ConfigurationFile
-import NIOCore
-import NIOSSL
+import FixedHosts
 import OutgoingConnections
 import PortalRequests
 import ServerProgram
@@ -33,13 +32,7 @@ struct OutboundConfiguration: Sendable {
 
 /// `app_store_connect`: the way to Apple's API. The host is always Apple's.
 struct AppStoreConnectSettings: Sendable, Equatable {
-    /// An HTTP proxy (CONNECT); nil to connect directly.
-    var proxy: HTTPProxy?
-    /// The roots of the server's certificate; empty to trust the system's.
-    var trust: [NIOSSLCertificate] = []
-    /// The address of a simulated API on this host, for tests; nil for Apple's own. Its certificate must still be for
-    /// the name of Apple's host.
-    var testServer: SocketAddress?
+    var way = FixedHost.Way()
 
     static let keys = ["proxy", "trust", "test_server"]
 
@@ -47,27 +40,27 @@ struct AppStoreConnectSettings: Sendable, Equatable {
 
     init(_ section: ConfigurationSection) {
         if let text = section.text("proxy"), !text.isEmpty {
-            proxy = HTTPProxy(text)
-            if proxy == nil {
+            way.proxy = HTTPProxy(text)
+            if way.proxy == nil {
                 section.problem("proxy", "must be http://HOST:PORT, without a user, a password or a path")
             }
         }
         for element in section.texts("trust") ?? [] {
             let path = section.reader.absolute(element.value)
-            guard let roots = try? NIOSSLCertificate.fromPEMFile(path), !roots.isEmpty else {
+            guard let roots = FixedHost.Way.roots(inFile: path) else {
                 section.reader.problem(element.key, line: element.line, "\(path) has no certificate in PEM")
                 continue
             }
-            trust += roots
+            way.trust += roots
         }
-        if !trust.isEmpty {
+        if !way.trust.isEmpty {
             section.warning(
                 .portalTrust, "trust",
                 "the certificate of Apple's API is verified with these roots instead of the system's")
         }
         if let text = section.text("test_server"), !text.isEmpty {
-            testServer = Self.loopback(text)
-            guard testServer != nil else {
+            way.testServer = FixedHost.Way.testServer(text)
+            guard way.testServer != nil else {
                 section.problem("test_server", "must be a loopback address and a port, as in 127.0.0.1:9443")
                 return
             }
@@ -75,16 +68,6 @@ struct AppStoreConnectSettings: Sendable, Equatable {
                 .portalTestServer, "test_server",
                 "Apple's lists come from a server on this host and not from Apple; leave it out")
         }
-    }
-
-    /// Parses `127.…:PORT` or `[::1]:PORT`; nil for any other text.
-    private static func loopback(_ text: String) -> SocketAddress? {
-        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
-            return nil
-        }
-        let host = text[..<colon]
-        guard host == "[::1]" || host.hasPrefix("127.") else { return nil }
-        return try? SocketAddress(ipAddress: host == "[::1]" ? "::1" : String(host), port: Int(port))
     }
 }
 

@@ -41,7 +41,8 @@ extension GooglePayToken {
     ) throws(Refusal) -> GoogleRootKey {
         let valid = roots.keys.filter { root in now < root.expiration }
         guard !valid.isEmpty else {
-            throw .certificateUntrusted("every root key has expired; put Google's current file in place")
+            throw .certificateUntrusted(
+                "no root key is trusted that has not expired; put Google's current keys in place")
         }
         let keySignedBytes = Self.signedBytes(
             ["Google", Self.version].map { Array($0.utf8) } + [intermediateKey.signedKey])

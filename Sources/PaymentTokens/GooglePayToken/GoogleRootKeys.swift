@@ -7,9 +7,11 @@ public struct GoogleRootKeys: Sendable, Equatable {
     /// The most entries of a file. Google's has about four.
     public static let maximumEntries = 16
 
-    /// The keys for ECv2, in the order of the file; at least one. An expired key stays in the list, and counts no more
-    /// from its expiration on.
+    /// The keys for ECv2, in the order of the file. An expired key stays in the list, and counts no more from its
+    /// expiration on. A file has at least one key; ``GoogleRootTrust`` may leave none.
     public let keys: [GoogleRootKey]
+
+    init(_ keys: [GoogleRootKey]) { self.keys = keys }
 
     /// Parses Google's file: `{"keys": [{"keyValue", "protocolVersion", "keyExpiration"}]}`.
     ///
@@ -18,12 +20,18 @@ public struct GoogleRootKeys: Sendable, Equatable {
     ///
     /// - Throws: ``UnsuitableKey`` with the reason.
     public init(parsing bytes: [UInt8]) throws(UnsuitableKey) {
-        let json: JSONValue
+        try self.init(Self.document(parsing: bytes))
+    }
+
+    static func document(parsing bytes: [UInt8]) throws(UnsuitableKey) -> JSONValue {
         do {
-            json = try JSONValue(parsing: bytes)
+            return try JSONValue(parsing: bytes)
         } catch {
             throw UnsuitableKey(reason: "\(error)")
         }
+    }
+
+    init(_ json: JSONValue) throws(UnsuitableKey) {
         guard let entries = json.objectValue?["keys"]?.arrayValue, entries.count <= Self.maximumEntries else {
             throw UnsuitableKey(reason: "not an object with an array keys of at most \(Self.maximumEntries) entries")
         }

@@ -63,7 +63,8 @@ struct Paytokenctl: AsyncParsableCommand {
             TokenCommand.self, KeyCommand.self, CSRCommand.self, CertificateCommand.self, RotateCommand.self,
             ApprovalCommand.self, DecryptCommand.self,
             VerifyCommand.self,
-            AuditCommand.self, LedgerCommand.self, SessionCommand.self, StatusCommand.self, ReloadCommand.self,
+            AuditCommand.self, LedgerCommand.self, SessionCommand.self, TrustCommand.self, StatusCommand.self,
+            ReloadCommand.self,
             MetricsCommand.self,
         ])
 

@@ -1,9 +1,6 @@
 public import Crypto
 public import Foundation
 import Locks
-import NIOCore
-import NIOPosix
-import NIOSSL
 public import TokenForge
 
 /// Plays Apple's App Store Connect API over TLS, as Apple's specification describes it. What Apple does not document is
@@ -116,14 +113,14 @@ public final class PortalSimulator: Sendable {
     private let state = Mutex(State())
     private let key: Key
     private let authority: ForgeAuthority?
-    private let channel = Mutex<(any Channel)?>(nil)
+    private let server = Mutex<SimulatedHost?>(nil)
 
     /// The host whose certificate the simulator presents.
     public static let host = "api.appstoreconnect.apple.com"
 
     /// The address, in the form of the setting `app_store_connect.test_server`.
     public var address: String { "127.0.0.1:\(port)" }
-    public var port: Int { channel.withLock { $0?.localAddress?.port } ?? 0 }
+    public var port: Int { server.withLock { $0?.port } ?? 0 }
 
     public var requests: [Request] { state.withLock { $0.requests } }
 
@@ -149,28 +146,14 @@ public final class PortalSimulator: Sendable {
         key: Key, certificate: String, privateKey: String, authority: ForgeAuthority? = nil
     ) async throws {
         (self.key, self.authority) = (key, authority)
-        let context = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
-                privateKey: .privateKey(try NIOSSLPrivateKey(file: privateKey, format: .pem))))
-        let listening = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelInitializer { [weak self] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandlers([
-                        NIOSSLServerHandler(context: context),
-                        PortalConnection { self?.answer($0, $1) ?? PortalReply(503) },
-                    ])
-                }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        channel.withLock { $0 = listening }
+        let listening = try await SimulatedHost(certificate: certificate, privateKey: privateKey) {
+            [weak self] head, body in (self?.answer(head, body) ?? PortalReply(503)).bytes
+        }
+        server.withLock { $0 = listening }
     }
 
-    deinit { channel.withLock { $0 }?.close(promise: nil) }
-
     /// Ends listening. From then on connections are refused.
-    public func stop() async { try? await channel.withLock { $0 }?.close().get() }
+    public func stop() async { await server.withLock { $0 }?.stop() }
 
     private func answer(_ head: PortalRequestHead, _ body: [UInt8]) -> PortalReply {
         state.withLock { state in

@@ -7,9 +7,12 @@ extension ConfigurationWarning.Setting {
     static let signingTimeWindowOff = Self("signing_time_window_off")
     static let foreignRoots = Self("foreign_roots")
     static let googlePayTestRoots = Self("google_pay_test_roots")
+    static let googlePayAutoAccept = Self("google_pay_auto_accept")
+    static let googlePayFetchedUnusable = Self("google_pay_fetched_unusable")
     static let onePerson = Self("one_person")
     static let databaseTLS = Self("database_tls")
     static let googlePayRoots = Self("google_pay_roots", isInsecure: false)
+    static let googlePayRootKeysDiffer = Self("google_pay_root_keys_differ", isInsecure: false)
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
     /// True if a reload cannot change the setting, so that its value from the start stays in force.

@@ -1,6 +1,7 @@
 import AuditChain
 import ConfigurationFile
 import Encodings
+import GooglePayToken
 import HostSystem
 import KeyTypes
 import Ledger
@@ -188,9 +189,15 @@ extension TrustSettings {
                 .map { ConfigurationValue($0) })
         values.set("trust.google_pay", ConfigurationValue(googlePay?.file ?? ""))
         guard let googlePay else { return }
-        values.set(
-            "trust.google_pay_roots",
-            list: googlePay.roots.keys.compactMap { AuditDigest(bytes: $0.sha256) }.map { ConfigurationValue($0) })
+        values.set("trust.google_pay_fetched", ConfigurationValue(googlePay.fetched?.file ?? ""))
+        values.set("trust.google_pay_auto_accept", ConfigurationValue(googlePay.acceptsAll))
+        func set(_ name: String, _ keys: [GoogleRootKey]) {
+            values.set(name, list: keys.compactMap { AuditDigest(bytes: $0.sha256) }.map { ConfigurationValue($0) })
+        }
+        set("trust.google_pay_roots", googlePay.roots.keys)
+        guard googlePay.fetched != nil else { return }
+        set("trust.google_pay_not_accepted", googlePay.keys.notAccepted)
+        set("trust.google_pay_vanished", googlePay.keys.vanished)
     }
 }
 

@@ -1,7 +1,6 @@
 import ConfigurationFile
 import Encodings
 import Foundation
-import GooglePayToken
 import HostSystem
 import X509
 
@@ -13,18 +12,12 @@ struct TrustSettings: Sendable, Equatable {
     var roots: [Certificate] = []
     /// The SHA-256 fingerprints of certificates that no chain may contain, 32 bytes each.
     var distrusted: Set<[UInt8]> = []
-    /// Google's root keys, with the absolute path of their file; nil without Google Pay.
+    /// Google's root keys, with the paths of their files; nil without Google Pay.
     var googlePay: GooglePayTrust?
 }
 
-/// The key `trust.google_pay`.
-struct GooglePayTrust: Sendable, Equatable {
-    let file: String
-    let roots: GoogleRootKeys
-}
-
 extension TrustSettings {
-    static let keys = ["roots", "distrusted", "google_pay"]
+    static let keys = ["roots", "distrusted", "google_pay", "google_pay_fetched", "google_pay_auto_accept"]
     private static let maximumFileBytes = 64 * 1024
 
     init(_ section: ConfigurationSection) {
@@ -53,10 +46,10 @@ extension TrustSettings {
             }
             distrusted.insert(fingerprint)
         }
-        googlePay = section.googlePayTrust("google_pay")
+        googlePay = GooglePayTrust(section)
     }
 
-    fileprivate struct RootFileFlaw: Error {
+    struct RootFileFlaw: Error {
         let what: String
     }
 
@@ -75,17 +68,7 @@ extension TrustSettings {
         }
     }
 
-    /// Returns Google's root keys from a file as Google publishes it.
-    fileprivate static func googleRootKeys(inFile path: String) throws(RootFileFlaw) -> GoogleRootKeys {
-        let bytes = try content(ofFile: path)
-        do throws(UnsuitableKey) {
-            return try GoogleRootKeys(parsing: bytes)
-        } catch {
-            throw RootFileFlaw(what: "holds no root keys of Google's: \(error.reason)")
-        }
-    }
-
-    private static func content(ofFile path: String) throws(RootFileFlaw) -> [UInt8] {
+    static func content(ofFile path: String) throws(RootFileFlaw) -> [UInt8] {
         do throws(SmallFile.Failure) {
             return try SmallFile.bytes(at: path, maximumBytes: maximumFileBytes)
         } catch {
@@ -99,27 +82,5 @@ extension TrustSettings {
         let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
         guard pairs.count == 1 || pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
         return Hexadecimal.decode(pairs.joined()).flatMap { $0.count == 32 ? $0 : nil }
-    }
-}
-
-extension ConfigurationSection {
-    /// Parses the file of Google's root keys that a key names; returns nil if the key is absent.
-    fileprivate func googlePayTrust(_ name: String) -> GooglePayTrust? {
-        guard node(name) != nil else { return nil }
-        let path = path(name, default: "")
-        guard !path.isEmpty else { return nil }
-        do throws(TrustSettings.RootFileFlaw) {
-            let trust = GooglePayTrust(file: path, roots: try TrustSettings.googleRootKeys(inFile: path))
-            if trust.roots.keys.contains(where: \.isTest) {
-                warning(
-                    .googlePayTestRoots, name,
-                    "the file has the root key of Google's TEST environment, in which anyone can order payment tokens with "
-                        + "test cards; use Google's file for production")
-            }
-            return trust
-        } catch {
-            problem(name, "\(ConfigurationText.shown(path)) \(error.what)")
-            return nil
-        }
     }
 }

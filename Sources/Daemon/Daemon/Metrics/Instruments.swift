@@ -87,6 +87,13 @@ struct Instruments: Sendable {
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])
+    let googlePayRootKeys = Gauge(
+        "paytokend_google_pay_root_keys",
+        help: "Google's root keys: trusted now; fetched but not accepted; accepted but no longer fetched.",
+        labels: ["state"])
+    let googlePayFetched = Gauge(
+        "paytokend_google_pay_fetched_timestamp_seconds",
+        help: "When Google's root keys were fetched, in seconds since 1970; 0 without a usable file.")
     let unlockedSecretBytes = Gauge(
         "paytokend_unlocked_secret_bytes",
         help: "Memory for secrets that could not be locked, of the daemon and its workers.")
@@ -164,6 +171,7 @@ struct Instruments: Sendable {
             requests.increment(["/v1/decrypt", outcome], by: 0)
         }
         portalRequestsRemaining.show(nil)
+        googlePayFetched.show(nil)
     }
 
     /// Counts a refusal that is due to the payment token itself or to the key's state. Refusals that a retry may avoid are

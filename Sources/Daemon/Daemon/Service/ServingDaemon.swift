@@ -72,6 +72,9 @@ struct ServingDaemon: ServingProgram {
                 assembly.lifeRecords.startReadingPrograms(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
+                GoogleRootKeyWatch(
+                    live: assembly.live, instruments: assembly.instruments, clock: .system, logger: logger
+                ).start(),
             ] + [assembly.archiving?.start()].compactMap(\.self) + assembly.others.start(), logger: logger)
         logger.notice(
             "serving",

@@ -17,7 +17,10 @@ struct ReloadCommand: AsyncParsableCommand {
 
     @OptionGroup var change: ChangeOptions
 
-    func run() async throws {
+    func run() async throws { try await Self.reload(change) }
+
+    /// Requests the reload, and shows what it changed.
+    static func reload(_ change: ChangeOptions) async throws {
         let answer = try await change.post(
             "/v1/reload", EmptyRequest(), for: ReloadAnswer.self, dryRunSays: "the configuration has no problem"
         ) { answer in

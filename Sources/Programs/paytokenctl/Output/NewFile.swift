@@ -4,7 +4,7 @@ import Glibc
 
 // Unsafe: The system calls use their paths only until they return.
 
-/// A file that appears either complete or not at all, and never replaces another one.
+/// A file that appears either complete or not at all. It replaces another one only if the caller says so.
 ///
 /// While it grows, `.partial` is appended to its name, and by default only its owner can read it. ``publish()`` gives
 /// it its final name once all of it is on disk. If this object is released before that, the partial file is removed.
@@ -12,13 +12,24 @@ final class NewFile {
     let path: String
     private let partial: String
     private var descriptor: Int32
+    /// The directory with a lock on it, if the file replaces another one; otherwise negative.
+    private let lock: Int32
 
-    /// - Parameter mode: the permission bits, reduced by the umask.
-    init(_ path: String, mode: mode_t = 0o600) throws {
-        guard !Self.isThere(path) else { throw Self.taken(path) }
+    /// - Parameters:
+    ///   - mode: the permission bits, reduced by the umask.
+    ///   - replacing: true to replace a file of that name. Until this object is released, no other command replaces a file in
+    ///     the directory, so that the caller may read the old file meanwhile. The umask does not count.
+    init(_ path: String, mode: mode_t = 0o600, replacing: Bool = false) throws {
+        guard replacing || !Self.isThere(path) else { throw Self.taken(path) }
+        lock = try replacing ? Self.lock(directoryOf: path) : -1
         let partial = path + ".partial"
+        // With the lock, an existing partial file is the remains of a command that was killed.
+        if replacing { _ = unsafe unlink(partial) }
         let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
-        guard descriptor >= 0 else {
+        // The umask may have removed permissions that other accounts need.
+        guard descriptor >= 0, !replacing || fchmod(descriptor, mode) == 0 else {
+            let errno = errno
+            if lock >= 0 { close(lock) }
             guard errno == EEXIST else { throw Self.failure("\(partial) cannot be made", errno) }
             throw CommandFailure(
                 .unreadable,
@@ -30,7 +41,10 @@ final class NewFile {
         self.descriptor = descriptor
     }
 
-    deinit { discard() }
+    deinit {
+        discard()
+        if lock >= 0 { close(lock) }
+    }
 
     func write(_ bytes: [UInt8]) throws {
         do {
@@ -43,6 +57,12 @@ final class NewFile {
     /// Gives the file its final name once all of it is on disk.
     func publish() throws {
         guard fsync(descriptor) == 0 else { throw Self.failure("\(partial) cannot be written", errno) }
+        if lock >= 0 {
+            guard unsafe rename(partial, path) == 0 else { throw Self.failure("\(path) cannot be replaced", errno) }
+            close(descriptor)
+            descriptor = -1
+            return syncDirectory()
+        }
         // link(2), because rename(2) would replace a file that was created in the meantime.
         if unsafe link(partial, path) == 0 {
             discard()
@@ -69,11 +89,25 @@ final class NewFile {
     /// Syncs the directory, and so the new name, to the disk. Errors are ignored: a file system on which a directory
     /// cannot be synced writes the name itself.
     private func syncDirectory() {
-        let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
-        let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let descriptor = Self.directory(of: path)
         guard descriptor >= 0 else { return }
         _ = fsync(descriptor)
         close(descriptor)
+    }
+
+    private static func directory(of path: String) -> Int32 {
+        let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+        return unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    }
+
+    private static func lock(directoryOf path: String) throws -> Int32 {
+        let directory = directory(of: path)
+        guard directory >= 0 else { throw failure("The directory of \(path) cannot be read", errno) }
+        guard flock(directory, LOCK_EX | LOCK_NB) == 0 else {
+            close(directory)
+            throw CommandFailure(.tryAgainLater, "Another command is replacing a file in the directory of \(path).")
+        }
+        return directory
     }
 
     /// Returns true if anything has this path. A symbolic link counts even if its target does not exist.

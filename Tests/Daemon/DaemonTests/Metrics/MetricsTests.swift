@@ -26,6 +26,7 @@ struct MetricsTests {
                 "paytokend_renewal_activated_timestamp_seconds gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
                 "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",
+                "paytokend_google_pay_root_keys gauge", "paytokend_google_pay_fetched_timestamp_seconds gauge",
                 "paytokend_ledger_synchronous_standbys gauge", "paytokend_ledger_free_bytes gauge",
                 "paytokend_checkpoint_age_seconds gauge",
                 "paytokend_record_check_verdict gauge", "paytokend_record_check_age_seconds gauge",
