@@ -38,12 +38,14 @@ public enum GooglePayRotation {
         return end > now ? end : nil
     }
 
-    /// Returns the time from which a key counts as unused. A key that is younger than the period was not watched for long
-    /// enough, so the period then starts with the key.
+    /// Returns the time from which a key counts as unused.
     ///
-    /// - Parameter lastUse: the key's last payment; nil if it had none within the period.
-    public static func unused(createdAt: Date, lastUse: Date?, quiet: TimeInterval) -> Date {
-        max(createdAt, lastUse ?? createdAt).addingTimeInterval(quiet)
+    /// - Parameters:
+    ///   - watchedFrom: the time from which the ledger has every payment: the time at which it got the key, or its last
+    ///     restore. The period does not start earlier.
+    ///   - lastUse: the key's last payment; nil if it had none within the period.
+    public static func unused(watchedFrom: Date, lastUse: Date?, quiet: TimeInterval) -> Date {
+        max(watchedFrom, lastUse ?? watchedFrom).addingTimeInterval(quiet)
     }
 
     /// A key that is to be replaced because of its age.

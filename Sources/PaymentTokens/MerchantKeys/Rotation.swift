@@ -44,7 +44,7 @@ public struct Rotation: Sendable, Equatable {
         /// True if the key is known to have decrypted a payment token, or made a signature, before.
         public var wasUsed: Bool
         /// The time from which the key counts as unused, if that depends on more than the last hour: for a Google Pay key
-        /// (``GooglePayRotation/unused(createdAt:lastUse:quiet:)``).
+        /// (``GooglePayRotation/unused(watchedFrom:lastUse:quiet:)``).
         public var unusedFrom: Date?
         /// The required nodes that have not proved a Google Pay key before its activation, ordered by name.
         public var unprovedNodes: [String] = []

@@ -45,7 +45,7 @@ struct GooglePayRotationTests {
     func quiet(created: Double, lastUse: Double?, unused: Double) {
         #expect(
             GooglePayRotation.unused(
-                createdAt: Self.days(created), lastUse: lastUse.map(Self.days), quiet: 30 * Self.day)
+                watchedFrom: Self.days(created), lastUse: lastUse.map(Self.days), quiet: 30 * Self.day)
                 == Self.days(unused))
     }
 

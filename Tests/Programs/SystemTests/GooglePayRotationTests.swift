@@ -56,6 +56,8 @@ extension GooglePayDecryptionTests {
         let new = Array(try #require(Data(base64Encoded: base64))).hexadecimal
         let early = try await harness.paytokenctl(["rotate", "added", new])
         #expect(early.status == 1 && early.error.contains("have not proved the key"), "\(early)")
+        let resumed = try await harness.paytokenctl(["key", "resume", new, "--reason", "early"])
+        #expect(resumed.status == 1 && resumed.error.contains("every node has proved it"), "\(resumed)")
         let proved = try await harness.paytokenctl(["key", "prove", new])
         #expect(proved.status == 0, "\(proved)")
         #expect(try await rotation(harness).string("phase") == "console")
@@ -84,9 +86,13 @@ extension GooglePayDecryptionTests {
         let newest = try await harness.paytokenctl(["rotate", "removed", new, "--force"])
         #expect(newest.status == 1 && newest.error.contains("is not an active key"), "\(newest)")
         let removed = try await harness.paytokenctl([
-            "rotate", "removed", old.hash, "--force", "--at", "2026-01-31T12:00:00Z", "--cut-off", "3650d", "--dry-run",
+            "rotate", "removed", old.hash, "--force", "--cut-off", "3650d", "--dry-run",
         ])
         #expect(removed.status == 1 && removed.error.contains("at most 90 days"), "\(removed)")
+        let wrongYear = try await harness.paytokenctl([
+            "rotate", "removed", old.hash, "--force", "--at", "2020-01-31T12:00:00Z",
+        ])
+        #expect(wrongYear.status == 1 && wrongYear.error.contains("came into the ledger"), "\(wrongYear)")
         let done = try await harness.paytokenctl(["rotate", "removed", old.hash, "--force", "--output", "json"])
         #expect(done.status == 0, "\(done)")
         let answer = try JSONValue(parsing: done.outputBytes)
@@ -137,6 +143,26 @@ extension GooglePayDecryptionTests {
         let removed = try await harness.paytokenctl(["rotate", "removed", String(old.hash.prefix(16))])
         #expect(removed.status == 0, "\(removed)")
         #expect(try await publicKey(harness).member("point")?.stringValue == Data(new.point).base64EncodedString())
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("stops no key at once that is in use, although the stated removal is long ago")
+    func removedLongAgo() async throws {
+        let harness = try await daemon()
+        let old = try await key(harness)
+        #expect(try await harness.stop().status == 0)
+        try await age(old.hash, days: 60, harness)
+        try await harness.start()
+        let new = try await key(harness)
+        for (point, name) in [(new.point, "one"), (old.point, "two")] {
+            #expect(try await decrypt(message(to: point, messageId: name).json, harness).status == 200)
+        }
+        let before = Date(timeIntervalSinceNow: -20 * 86_400).formatted(.iso8601)
+        let stopped = try await harness.paytokenctl(["rotate", "removed", old.hash, "--force", "--at", before])
+        #expect(stopped.status == 1 && stopped.error.contains("counts as unused from"), "\(stopped)")
+        let removed = try await harness.paytokenctl(["rotate", "removed", old.hash, "--force"])
+        #expect(removed.status == 0, "\(removed)")
+        #expect(try await decrypt(message(to: old.point, messageId: "three").json, harness).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 }

@@ -23,7 +23,9 @@ extension KeyRotations {
     func add(
         _ name: String, _ addition: Addition, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> (key: KeyEntry, rotation: Rotation) {
-        draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .active, reason: addition.reason)))
+        let without = addition.excludedNodes.sorted().joined(separator: ",")
+        let reason = without.isEmpty ? addition.reason : AuditReason("without \(without): \(addition.reason.text)")
+        draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .active, reason: reason)))
         let (entry, known) = try await googlePayKey(name, draft: draft)
         guard known.state == .preActivation else {
             throw Refusal(
@@ -60,6 +62,11 @@ extension KeyRotations {
     ) async throws(Refusal) -> (finished: Finished, cutOff: Date?) {
         draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: removal.reason)))
         let (_, known) = try await googlePayKey(name, draft: draft)
+        guard removal.removedAt >= known.createdAt else {
+            throw Refusal(
+                .malformedRequest, "removedAt lies before the time at which the key came into the ledger.",
+                details: "removedAt")
+        }
         let cutOff: Date?
         do throws(GooglePayRotation.RemovalError) {
             cutOff = try GooglePayRotation.cutOff(removedAt: removal.removedAt, wanted: removal.cutOff, now: now)
@@ -67,8 +74,10 @@ extension KeyRotations {
             throw error.refusal
         }
         let finish = Finish(
-            use: .googlePay, algorithm: known.algorithm, cutOff: cutOff, force: removal.force, reason: removal.reason,
-            oldKey: known.publicKeyHash, removedAt: removal.removedAt)
+            use: .googlePay, algorithm: known.algorithm, cutOff: cutOff,
+            // Nothing stops a key at once that is in use: a wrong date would end it for ever.
+            force: removal.force && cutOff != nil, reason: removal.reason, oldKey: known.publicKeyHash,
+            removedAt: removal.removedAt)
         return (
             try await self.finish(known.merchantIdentifier, finish, by: caller, dryRun: dryRun, draft: draft), cutOff
         )
@@ -169,7 +178,10 @@ extension KeyRotations {
                 $0.merchantIdentifier == merchant && $0.use == use && $0.algorithm == algorithm && $0.state == .active
             }
             let holders = try await refusing(ledger: await ledger.keyHolders())
-            serving = Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(known)
+            // A merchant's first Google Pay key replaces none, and payments may come to each node.
+            serving =
+                use == .googlePay && replaced.isEmpty
+                ? known : Set(replaced.flatMap { holders[$0.publicKeyHash] ?? [] }.map(\.node)).intersection(known)
         }
         let required = RenewalPlans.required(named: named, known: known, serving: serving, portal: portal)
         return known.union(required).sorted().map { name in

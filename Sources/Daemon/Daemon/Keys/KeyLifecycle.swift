@@ -53,6 +53,13 @@ struct KeyLifecycle: Sendable {
             defer { destructionLock.release() }
             return .changed(try await destroyObjects(entry))
         }
+        // No certificate protects against a key that a node lacks, so the proofs are never left out.
+        if known.use == .googlePay, known.state == .preActivation, wanted.to == .active {
+            throw Refusal(
+                .invalidState,
+                "A Google Pay key serves when every node has proved it and a person states that it is in Google's console.",
+                details: "POST /v1/rotations/added")
+        }
         let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
         draft.setEvent(Self.event(next.state, wanted.reason, approval: nil, cutOff: next.cutOff))
         let operation = Self.operation(from: known.state, to: wanted.to)

@@ -93,15 +93,25 @@ struct KeyRotations: Sendable {
         }
         guard isNew && !key.isProven || isGooglePay && !isNew else { return }
         let quiet = quiet()
-        var last = key.lastHour.last
-        if last == nil {
-            let since = now.addingTimeInterval(-(isNew ? Self.firstUseSearchPeriod : quiet))
-            last = try await refusing(
-                ledger: await ledger.lastUse(of: key.publicKeyHash, since: max(key.keyRecord.createdAt, since)))
+        var (watchedFrom, last) = (key.keyRecord.createdAt, key.lastHour.last)
+        do throws(Refusal) {
+            if last == nil {
+                let since = now.addingTimeInterval(-(isNew ? Self.firstUseSearchPeriod : quiet))
+                last = try await refusing(
+                    ledger: await ledger.lastUse(of: key.publicKeyHash, since: max(watchedFrom, since)))
+            }
+            // A restored ledger may lack the payments before its acceptance.
+            if isGooglePay, !isNew, let fence = try await refusing(ledger: await ledger.times()).restoreFence {
+                watchedFrom = max(watchedFrom, fence)
+            }
+        } catch {
+            guard isGooglePay else { throw error }
+            // A search that is not completed in time shows no payment, so the key counts as in use.
+            watchedFrom = now
         }
         key.wasUsed = key.wasUsed || last != nil
         guard isGooglePay, !isNew else { return }
-        key.unusedFrom = GooglePayRotation.unused(createdAt: key.keyRecord.createdAt, lastUse: last, quiet: quiet)
+        key.unusedFrom = GooglePayRotation.unused(watchedFrom: watchedFrom, lastUse: last, quiet: quiet)
     }
 
     /// Returns the reason why no HSM token can use the key now; nil if an HSM token can use it. The key's state does

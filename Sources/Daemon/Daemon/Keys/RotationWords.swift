@@ -16,6 +16,8 @@ extension Rotation {
     var next: String {
         if let fault = newKey?.fault, phase != .none { return "Repair the new key first. \(fault)" }
         return switch phase {
+        case .none where newKey == nil && isGooglePay:
+            "No Google Pay key of this merchant is in service, and none waits."
         case .none where newKey == nil: "No key of this merchant is in service, and none waits for a certificate."
         case .none: "No rotation is under way; POST /v1/rotations begins one."
         case .proof:
@@ -122,7 +124,7 @@ extension Rotation {
     // MARK: Refusals
 
     func refusal(_ error: RotationFinishError) -> Refusal {
-        let anyway = "or finish with force."
+        let anyway = isGooglePay ? "or record the removal with force." : "or finish with force."
         switch error {
         case .noOldKey:
             return Refusal(

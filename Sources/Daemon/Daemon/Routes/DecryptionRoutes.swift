@@ -105,7 +105,9 @@ struct DecryptionRoutes: Sendable {
         try caller.requireGooglePay(merchant: merchant)
         let active = decryptor.keys.googlePayKeys(of: merchant, at: Date()).filter { $0.state == .active }
         guard !active.isEmpty else { throw GooglePayment.unknownKey(of: merchant, in: decryptor.keys) }
-        let here = active.first { $0.condition == .served } ?? active[0]
+        guard let here = active.first(where: { $0.condition == .served }) else {
+            throw Refusal(.hsmUnavailable, "No HSM token of this host can use the merchant's active keys at present.")
+        }
         return try .json(PublicKeyAnswer(of: here, in: decryptor.keys))
     }
 

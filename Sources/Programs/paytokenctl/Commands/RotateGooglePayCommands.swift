@@ -18,7 +18,9 @@ struct RotateAddedCommand: AsyncParsableCommand {
               paytokenctl rotate added 9c1185a5
 
             Between the second and the third, add the public key in Google's console. A node that was taken out of service \
-            is left out with --exclude-node; the record names it.
+            is left out with --exclude-node; the record's reason names it.
+
+            Of several active keys, the one that came into the ledger last is given out, so import an older key first.
             """)
 
     @OptionGroup var key: KeyArgument
@@ -53,7 +55,8 @@ struct RotateRemovedCommand: AsyncParsableCommand {
         discussion: """
             Refused while payments with the old key come, or came within google_pay.quiet (30 days by default): apps in the \
             field send an old key for months. Also refused until the new key has opened a message. --force records the \
-            removal all the same.
+            removal all the same, unless the cut-off has passed: no key in use stops at once. Each ledger knows its own \
+            payments only; if your hosts have one each, see rotate status on every host first.
 
             Google asks to keep the private key for eight days after the removal. The key opens late messages until \
             its cut-off, ten days after the removal by default, then nothing: paytokenctl key destroy removes it.

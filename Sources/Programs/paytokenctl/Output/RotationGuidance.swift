@@ -31,7 +31,7 @@ struct RotationGuidance {
         case "none": notUnderWay
         case "proof":
             "Prove the new key on \((rotation.newKey?.unprovedNodes ?? []).joined(separator: ", ")): paytokenctl key prove "
-                + "\(newKey), on each of these hosts."
+                + "\(newKey), on each of these hosts. (Out of service for good: rotate added --exclude-node.)"
         case "console":
             "Add the new key in Google's console (paytokenctl key public-key \(newKey)), then: paytokenctl rotate added "
                 + "\(newKey)."
@@ -55,6 +55,11 @@ struct RotationGuidance {
             return
                 "No key of this merchant \(isIdentity ? "signs for sessions" : "opens tokens"), and none waits for a "
                 + "certificate."
+        }
+        guard !isGooglePay else {
+            return
+                "No rotation is under way. Site and apps send the key that paytokenctl key public-key \(newKey) prints; "
+                + "paytokenctl rotate start \(merchant) --wallet google-pay begins a rotation."
         }
         return "No rotation is under way; paytokenctl rotate start \(merchant) begins one."
     }

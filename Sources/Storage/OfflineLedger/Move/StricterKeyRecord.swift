@@ -11,7 +11,8 @@ extension KeyRecord {
     ///
     /// The strictest state wins: destroyed, then compromised, suspended, deactivated, pre-activation, active. A key
     /// that one side has deactivated, or deactivated and then suspended, decrypts no later than the earlier cut-off.
-    /// When it is resumed, it returns to deactivated, as its cut-off shows.
+    /// When it is resumed, it returns to deactivated, as its cut-off shows. A Google Pay key that is active on one side is
+    /// active: a person stated that it is in Google's console, so sites send it.
     ///
     /// - Parameter now: the cut-off for a key that was deactivated without one and that the other side has suspended.
     func stricter(with other: KeyRecord, at now: Date) throws(KeyRecordConflict) -> KeyRecord {
@@ -21,6 +22,7 @@ extension KeyRecord {
         let both = [self, other]
         var next = self
         next.state = both.map(\.state).max { $0.strictness < $1.strictness } ?? state
+        if use == .googlePay, Set(both.map(\.state)) == [.active, .preActivation] { next.state = .active }
         next.cutOff =
             switch next.state {
             case .destroyed, .compromised, .preActivation, .active: nil

@@ -28,7 +28,7 @@ struct GooglePayRotationPhasesTests {
         var key = Rotation.Key(keyRecord: keyRecord, entry: entry, wasUsed: lastUse != nil, fault: fault)
         key.unprovedNodes = unproved
         key.unusedFrom = GooglePayRotation.unused(
-            createdAt: keyRecord.createdAt, lastUse: lastUse.map { now.addingTimeInterval(-$0 * 86_400) },
+            watchedFrom: keyRecord.createdAt, lastUse: lastUse.map { now.addingTimeInterval(-$0 * 86_400) },
             quiet: quiet * 86_400)
         return key
     }

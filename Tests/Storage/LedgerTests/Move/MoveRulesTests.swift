@@ -46,6 +46,16 @@ struct MoveRulesTests {
         #expect(try becomes.stricter(with: one, at: Self.later) == becomes, "once more it changes nothing")
     }
 
+    @Test("a Google Pay key that one ledger has as active is active, since sites send it")
+    func googlePayKey() throws {
+        func key(_ state: KeyState) -> KeyRecord {
+            LedgerFixture.record(LedgerFixture.hash(1), state: state, merchant: "BCR2", use: .googlePay)
+        }
+        #expect(try key(.active).stricter(with: key(.preActivation), at: Self.now) == key(.active))
+        #expect(try key(.preActivation).stricter(with: key(.active), at: Self.now) == key(.active))
+        #expect(try key(.suspended).stricter(with: key(.preActivation), at: Self.now).state == .suspended)
+    }
+
     /// A copy lacks the releases that were made after it. Without the acceptance, the database would release these
     /// transactions again.
     @Test("moves a file that was restored from a copy only after its acceptance")
