@@ -74,7 +74,8 @@ struct RotationGuidanceTests {
         #expect(next("none").contains("paytokenctl rotate start m --wallet google-pay begins one"))
         #expect(
             next("proof", new: waiting)
-                == "Prove the new key on host-1, host-2: paytokenctl key prove 00010203, on each of these hosts.")
+                == "Prove the new key on host-1, host-2: paytokenctl key prove 00010203, on each of these hosts. "
+                + "Leave out a host that is gone: rotate added --exclude-node NODE.")
         #expect(
             next("console").hasSuffix("(paytokenctl key public-key 00010203), then: paytokenctl rotate added 00010203.")
         )

@@ -11,7 +11,7 @@ struct DecryptCommand: AsyncParsableCommand {
         commandName: "decrypt",
         abstract: "Verifies and decrypts a payment token.",
         discussion: """
-            The file is a PKPaymentToken or just its paymentData, in JSON, or Google Pay's token; - is standard input. \
+            The file is a PKPaymentToken or just its paymentData, in JSON, or a payment token of Google Pay; - is standard input. \
             This releases the payment token: a second attempt is refused as a replay, unless the same user repeats it \
             with the same --reference.
 
@@ -30,7 +30,8 @@ struct DecryptCommand: AsyncParsableCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "A PKPaymentToken or its paymentData, or Google Pay's token; - for standard input.", valueName: "file"),
+            "A PKPaymentToken or its paymentData, or a payment token of Google Pay; - for standard input.",
+            valueName: "file"),
         completion: .file())
     var file: String
 

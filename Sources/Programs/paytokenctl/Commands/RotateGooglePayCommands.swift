@@ -20,7 +20,8 @@ struct RotateAddedCommand: AsyncParsableCommand {
             Between the second and the third, add the public key in Google's console. A node that was taken out of service \
             is left out with --exclude-node; the record's reason names it.
 
-            Of several active keys, the one that came into the ledger last is given out, so import an older key first.
+            GET /v1/google-pay/public-key returns the active key that came into the ledger last. So import an older key first. A \
+            host finds a key that was copied into its HSM token when paytokend restarts there.
             """)
 
     @OptionGroup var key: KeyArgument
@@ -56,7 +57,7 @@ struct RotateRemovedCommand: AsyncParsableCommand {
             Refused while payments with the old key come, or came within google_pay.quiet (30 days by default): apps in the \
             field send an old key for months. Also refused until the new key has opened a message. --force records the \
             removal all the same, unless the cut-off has passed: no key in use stops at once. Each ledger knows its own \
-            payments only; if your hosts have one each, see rotate status on every host first.
+            payments only; if your hosts have one each, run rotate status on every host first.
 
             Google asks to keep the private key for eight days after the removal. The key opens late messages until \
             its cut-off, ten days after the removal by default, then nothing: paytokenctl key destroy removes it.

@@ -31,7 +31,7 @@ struct RotationGuidance {
         case "none": notUnderWay
         case "proof":
             "Prove the new key on \((rotation.newKey?.unprovedNodes ?? []).joined(separator: ", ")): paytokenctl key prove "
-                + "\(newKey), on each of these hosts. (Out of service for good: rotate added --exclude-node.)"
+                + "\(newKey), on each of these hosts. Leave out a host that is gone: rotate added --exclude-node NODE."
         case "console":
             "Add the new key in Google's console (paytokenctl key public-key \(newKey)), then: paytokenctl rotate added "
                 + "\(newKey)."
@@ -51,6 +51,9 @@ struct RotationGuidance {
     }
 
     private var notUnderWay: String {
+        if isGooglePay, rotation.newKey == nil {
+            return "No Google Pay key of this merchant is in service; paytokenctl rotate start \(merchant) makes one."
+        }
         guard rotation.newKey != nil else {
             return
                 "No key of this merchant \(isIdentity ? "signs for sessions" : "opens tokens"), and none waits for a "
@@ -59,7 +62,7 @@ struct RotationGuidance {
         guard !isGooglePay else {
             return
                 "No rotation is under way. Site and apps send the key that paytokenctl key public-key \(newKey) prints; "
-                + "paytokenctl rotate start \(merchant) --wallet google-pay begins a rotation."
+                + "paytokenctl rotate start \(merchant) begins one."
         }
         return "No rotation is under way; paytokenctl rotate start \(merchant) begins one."
     }

@@ -16,7 +16,7 @@ struct KeyProveCommand: AsyncParsableCommand {
 
             Exit status: 0 every HSM token that shows the key proved it; 1 one did not, or the key is refused. HSM \
             tokens that do not show the key are named on standard error. While the key is being renewed (rotate renew), \
-            one that shows the key to be replaced and not the new one counts as a failure.
+            and for a Google Pay key before rotate added, one that shows the key to be replaced and not the new one counts as a failure.
 
               paytokenctl key prove 9c1185a5
               paytokenctl key prove 9c1185a5 --output json | jq '.items[] | select(.proved | not)'
