@@ -22,7 +22,7 @@ struct GooglePayment: WalletPayment {
 
     private var paymentToken: GooglePayToken { verified.paymentToken }
 
-    /// - Throws: `forbidden` too, so that nobody without permission learns from the ledger what was released.
+    /// - Throws: `forbidden` too, so that a caller without permission learns nothing of what was released.
     func release(for caller: Caller, at moment: Date) throws(Refusal) -> Release {
         try requirePermission(of: caller, for: verified.merchant.identifier)
         return Release(
