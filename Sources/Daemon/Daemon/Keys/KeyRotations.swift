@@ -71,8 +71,9 @@ struct KeyRotations: Sendable {
                 refusedLastHour: arrivals.lastHour(hash, now: now), wasUsed: index.uses(hash).count > 0,
                 fault: fault(of: hash))
         }
-        let underWay = Rotation.all(among: keys, now: now).filter(\.isUnderWay)
-        guard !underWay.isEmpty else { return Rotation.all(among: keys, now: now) }
+        let seen = Rotation.all(among: keys, now: now)
+        let underWay = seen.filter(\.isUnderWay)
+        guard !underWay.isEmpty else { return seen }
         let new = Set(underWay.compactMap(\.newKey?.publicKeyHash))
         let old = Set(underWay.flatMap(\.oldKeys).map(\.publicKeyHash))
         for place in keys.indices {
