@@ -295,24 +295,31 @@ let folders: [[Target]] = [
                     "TLSHandshake",
                     "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
                 ]),
+            /// The daemon's configuration: its sections, the access rules and the callers that they match, its values in the record.
+            .target(
+                name: "DaemonConfiguration",
+                dependencies: [
+                    "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "DaemonAPI", "DatabaseSettings",
+                    "Encodings", "GooglePayToken", "HTTPListener", "HostSystem", "KeyTypes", "Ledger", "MerchantKeys",
+                    "PaymentToken", "PortalRequests", "PostgreSQLClient", "PostgreSQLLedger", "SQLiteLedger",
+                    "SecretMemory", "ServerProgram", "Telemetry", "WorkerSupervision", crypto, x509,
+                ]),
             /// The daemon: all of the above except the HSM's side.
             .target(
                 name: "Daemon",
                 dependencies: [
                     "Locks", "FairShares",
                     "KeyTesting", "KeyTypes",
-                    "DatabaseSettings",
-                    "AccessControl", "CLinux", "Encodings", "PortalRequests", "ProductVersion", "SecretMemory",
+                    "AccessControl", "Encodings", "PortalRequests", "ProductVersion", "SecretMemory",
                     "Refusals", "StrictJSON",
                     "TLSHandshake",
                     "WorkerProtocol",
                     "GooglePayToken", "PaymentToken",
-                    "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLLedger", "SQLiteLedger", "PostgreSQLClient",
+                    "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLLedger", "SQLiteLedger",
                     "DaemonAPI",
                     "HostSystem", "Telemetry",
-                    "ConfigurationFile", "HTTPListener", "WorkerSupervision", nioCore, nioPosix, logging, signals, x509,
-                    "ServerProgram",
-                    crypto,
+                    "ConfigurationFile", "DaemonConfiguration", "HTTPListener", "WorkerSupervision", nioCore, nioPosix,
+                    logging, signals, x509, "ServerProgram", crypto,
                 ]),
         ]),
     folder(
@@ -581,8 +588,8 @@ let folders: [[Target]] = [
                 dependencies: [
                     "Locks", "WorkerSupervision", "ServerProgram",
                     "KeySealing", "KeyTypes", "SecretMemory", "TLSHandshake",
-                    "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
-                    "GooglePayToken", "HostSystem",
+                    "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI",
+                    "DaemonConfiguration", "HTTPListener", "GooglePayToken", "HostSystem",
                     "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
                     "SQLiteLedger",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,

@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonConfiguration
 import FairShares
 import Foundation
 import Ledger

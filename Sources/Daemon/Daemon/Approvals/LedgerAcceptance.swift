@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import DaemonConfiguration
 import Encodings
 import Foundation
 import Ledger

@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DaemonConfiguration
 import Dispatch
 import Foundation
 import Glibc

@@ -1,6 +1,7 @@
 import ConfigurationFile
 import Crypto
 import DaemonAPI
+import DaemonConfiguration
 import Foundation
 import KeyTypes
 import Ledger

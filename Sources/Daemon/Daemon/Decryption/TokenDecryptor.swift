@@ -1,5 +1,6 @@
 import ConfigurationFile
 import DaemonAPI
+import DaemonConfiguration
 import Encodings
 import Foundation
 import HTTPListener

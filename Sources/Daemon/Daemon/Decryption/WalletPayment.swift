@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import Foundation
 import KeyTypes
 import Ledger

@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonConfiguration
 import Encodings
 import Foundation
 import KeyTypes

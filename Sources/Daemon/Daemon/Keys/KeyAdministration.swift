@@ -1,4 +1,5 @@
 import DaemonAPI
+import DaemonConfiguration
 import FairShares
 import KeyTypes
 import Ledger

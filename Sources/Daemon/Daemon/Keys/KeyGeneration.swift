@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonConfiguration
 import GooglePayToken
 import KeyTypes
 import Ledger

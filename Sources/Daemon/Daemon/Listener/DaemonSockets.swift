@@ -1,4 +1,5 @@
 import AccessControl
+import DaemonConfiguration
 import HTTPListener
 import Logging
 import NIOCore

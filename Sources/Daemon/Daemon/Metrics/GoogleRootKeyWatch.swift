@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import Foundation
 import Logging
 import NIOPosix

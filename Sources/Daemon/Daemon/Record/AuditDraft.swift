@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DaemonConfiguration
 import KeyTypes
 import Locks
 import MerchantKeys

@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DaemonConfiguration
 import Foundation
 import Ledger
 import Locks

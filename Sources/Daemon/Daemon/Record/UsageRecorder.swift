@@ -1,6 +1,7 @@
 import AccessControl
 import AuditChain
 import DaemonAPI
+import DaemonConfiguration
 import KeyTypes
 import Ledger
 import Locks

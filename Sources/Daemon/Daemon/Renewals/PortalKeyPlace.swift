@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import MerchantKeys
 
 /// The insecure setting `portal_key_beside_merchant_keys`: this node can use the key of Apple's API, and merchants'

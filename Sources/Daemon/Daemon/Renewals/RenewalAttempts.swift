@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonConfiguration
 import Foundation
 import KeyTypes
 import Ledger

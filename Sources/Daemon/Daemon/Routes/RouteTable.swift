@@ -1,5 +1,6 @@
 import AccessControl
 import DaemonAPI
+import DaemonConfiguration
 import HTTPListener
 import PaymentToken
 import Refusals

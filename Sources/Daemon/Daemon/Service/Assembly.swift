@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import Encodings
 import Foundation
 import HostSystem

@@ -1,5 +1,6 @@
 import AuditChain
 import ConfigurationFile
+import DaemonConfiguration
 import Refusals
 import ServerProgram
 import WorkerSupervision

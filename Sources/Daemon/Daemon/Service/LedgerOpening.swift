@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import Ledger
 import PostgreSQLLedger
 import ProductVersion

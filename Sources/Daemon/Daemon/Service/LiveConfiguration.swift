@@ -1,5 +1,6 @@
 import AuditChain
 import ConfigurationFile
+import DaemonConfiguration
 import GooglePayToken
 import Ledger
 import Locks
@@ -99,25 +100,6 @@ extension Configuration {
     /// difference from the clock in either direction; nil if the window is off.
     fileprivate var windows: [Duration?] {
         ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
-    }
-
-    func fixedParts(in new: Configuration) -> [(name: String, isUnchanged: Bool)] {
-        [
-            ("listener", listener == new.listener), ("tokens", hsmTokens == new.hsmTokens),
-            ("ledger", ledger == new.ledger), ("approvals", approvals == new.approvals),
-            ("renewal", renewal == new.renewal),
-        ]
-    }
-
-    mutating func applyReloadableParts(from new: Configuration) {
-        // The warnings of settings that keep their values until a restart stay valid, so they are kept.
-        let kept = warnings.filter(\.setting.isFixedAtStart)
-        warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
-        (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
-        googlePay = new.googlePay
-        fileDigest = new.fileDigest
-        // The PIN files are read again at a reload, as paths that keep their values until a restart.
-        readCredentials()
     }
 }
 

@@ -1,3 +1,4 @@
+import DaemonConfiguration
 import HTTPListener
 import HostSystem
 import Logging

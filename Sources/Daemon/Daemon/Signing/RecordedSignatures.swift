@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import DaemonConfiguration
 import KeyTypes
 import Ledger
 import MerchantKeys

@@ -1,4 +1,5 @@
 import DaemonAPI
+import DaemonConfiguration
 import Foundation
 import HostSystem
 import Ledger

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HostSystem
 
 @Suite("Peer credentials")

@@ -13,6 +13,7 @@ import WorkerProtocol
 import WorkerSupervision
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// The checks of decisions on approvals. The daemon makes these checks before it changes an HSM token, and the ledger
 /// repeats them.

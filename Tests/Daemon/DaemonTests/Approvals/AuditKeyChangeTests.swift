@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 @Suite("Change of the audit key")
 struct AuditKeyChangeTests {

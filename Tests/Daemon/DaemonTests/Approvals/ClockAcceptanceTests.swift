@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// The comparison of the daemon's clock with the ledger, and the acceptance of the present clock after a wrong clock has
 /// affected the ledger.

@@ -8,6 +8,7 @@ import Testing
 import WorkerProtocol
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 @Suite("Change of a lost audit key")
 struct LostAuditKeyTests {

@@ -4,6 +4,7 @@ import Testing
 
 @testable import ConfigurationFile
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// A configuration file in its own directory, with the files that it names.
 struct ConfigurationFixture {

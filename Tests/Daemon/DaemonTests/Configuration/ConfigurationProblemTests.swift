@@ -4,6 +4,7 @@ import Testing
 
 @testable import ConfigurationFile
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// A section that a test appends to the minimum configuration from line 6 on, and the beginning of the problem that the
 /// daemon must report.

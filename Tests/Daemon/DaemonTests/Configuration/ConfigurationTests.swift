@@ -11,6 +11,7 @@ import WorkerSupervision
 
 @testable import ConfigurationFile
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HostSystem
 @testable import Telemetry
 

@@ -6,6 +6,7 @@ import Testing
 
 @testable import ConfigurationFile
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 @Suite("Paths that --check examines")

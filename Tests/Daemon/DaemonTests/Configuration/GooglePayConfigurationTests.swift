@@ -4,6 +4,7 @@ import Testing
 import TokenForge
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 @Suite("The configuration of Google Pay")
 struct GooglePayConfigurationTests {

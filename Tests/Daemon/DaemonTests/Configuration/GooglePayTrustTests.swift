@@ -6,6 +6,7 @@ import Testing
 import TokenForge
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 @Suite("The configuration of Google's root keys")
 struct GooglePayTrustTests {

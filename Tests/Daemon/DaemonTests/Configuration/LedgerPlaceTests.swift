@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// A faulty configuration of a ledger in PostgreSQL: lines under `ledger:` from line 7 on, and the problem.
 struct WrongDatabase: Sendable, CustomTestStringConvertible {

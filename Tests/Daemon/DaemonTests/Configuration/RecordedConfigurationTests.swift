@@ -10,6 +10,7 @@ import WorkerSupervision
 
 @testable import ConfigurationFile
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import Telemetry
 
 @Suite("The recorded configuration")

@@ -11,6 +11,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// The import of a Google Pay key, before any HSM token is asked.
 @Suite struct GooglePayImportTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 @Suite("Connection limits and draining")

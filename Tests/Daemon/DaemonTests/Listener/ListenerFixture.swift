@@ -8,6 +8,7 @@ import ServerProgram
 import TestSupport
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 /// Answers each request with a summary, `METHOD /path LENGTH`. Some paths behave differently.

@@ -10,6 +10,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 @Suite("Many requests on few connections")

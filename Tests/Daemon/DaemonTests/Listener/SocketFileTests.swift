@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 @testable import HostSystem
 

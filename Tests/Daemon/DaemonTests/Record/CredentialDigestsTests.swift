@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 @Suite("Keyed digests of PINs and the database password")
 struct CredentialDigestsTests {

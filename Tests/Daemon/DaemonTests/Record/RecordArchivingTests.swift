@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// The archiving of an audit record that covers slightly more than thirteen months. In each test, record 1 is the first
 /// use of the audit key.

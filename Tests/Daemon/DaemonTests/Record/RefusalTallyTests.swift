@@ -10,6 +10,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// Refusals that the daemon counts, and summarises in one record for each uid and minute.
 @Suite struct RefusalTallyTests {

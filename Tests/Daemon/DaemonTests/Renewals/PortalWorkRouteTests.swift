@@ -17,6 +17,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 @testable import Telemetry
 @testable import WorkerSupervision

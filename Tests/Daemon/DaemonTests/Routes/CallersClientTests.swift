@@ -5,6 +5,7 @@ import Testing
 import TokenForge
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 /// The header `Paytokend-Client`, in which a caller names its own client. The daemon uses it only for fair sharing.

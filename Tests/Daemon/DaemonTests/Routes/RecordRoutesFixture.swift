@@ -11,6 +11,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 /// The audit record's routes with a ledger in a fresh directory, sealed by a key in software.

@@ -14,6 +14,7 @@ import Testing
 import WorkerProtocol
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 /// The audit record's routes on a listener, for the peers that an access policy admits.

@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 @Suite("The audit record over its socket")

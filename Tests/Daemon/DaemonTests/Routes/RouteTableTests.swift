@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import HTTPListener
 
 /// The daemon's complete table of paths, assembled as at startup, but without open HSM tokens.

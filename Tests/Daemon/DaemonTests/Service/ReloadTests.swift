@@ -8,6 +8,7 @@ import Testing
 import TokenForge
 
 @testable import Daemon
+@testable import DaemonConfiguration
 @testable import ServerProgram
 @testable import Telemetry
 

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import DaemonConfiguration
 
 /// `/readyz` for peers that no access rule matches.
 @Suite struct UnmatchedPeerTests {

@@ -2,18 +2,18 @@ import ConfigurationFile
 import Encodings
 import Foundation
 import HostSystem
-import X509
+package import X509
 
 /// The section `trust`: the roots of both wallets, and the distrusted certificates.
-struct TrustSettings: Sendable, Equatable {
+package struct TrustSettings: Sendable, Equatable {
     /// The absolute paths of the configured root files, which are in PEM or DER.
     var rootFiles: [String] = []
     /// The certificates in ``rootFiles``. If this array is empty, the daemon trusts the built-in Apple Root CA - G3.
-    var roots: [Certificate] = []
+    package var roots: [Certificate] = []
     /// The SHA-256 fingerprints of certificates that no chain may contain, 32 bytes each.
-    var distrusted: Set<[UInt8]> = []
+    package var distrusted: Set<[UInt8]> = []
     /// Google's root keys, with the paths of their files; nil without Google Pay.
-    var googlePay: GooglePayTrust?
+    package var googlePay: GooglePayTrust?
 }
 
 extension TrustSettings {
@@ -49,8 +49,8 @@ extension TrustSettings {
         googlePay = GooglePayTrust(section)
     }
 
-    struct RootFileFlaw: Error {
-        let what: String
+    package struct RootFileFlaw: Error {
+        package let what: String
     }
 
     private static func certificates(inFile path: String) throws(RootFileFlaw) -> [Certificate] {

@@ -64,7 +64,7 @@ struct CredentialDigests: Sendable, Equatable {
 
 extension Configuration {
     /// Computes the digests of the secrets again.
-    mutating func readCredentials() {
+    package mutating func readCredentials() {
         var files = Dictionary(hsmTokens.map { ("tokens.\($0.name).pin_digest", $0.pinFile) }) { first, _ in first }
         if case .postgresql(let database) = ledger.place { files["ledger.password_digest"] = database.passwordFile }
         credentials = CredentialDigests(of: files, keyIn: stateDirectory)

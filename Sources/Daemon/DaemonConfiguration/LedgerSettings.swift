@@ -5,51 +5,52 @@ import Encodings
 import Foundation
 import Ledger
 import PaymentToken
-import PostgreSQLClient
+package import PostgreSQLClient
+import PostgreSQLLedger
 import SQLiteLedger
 
 /// The section `ledger`: the storage of the claims, the key states and the record.
-struct LedgerSettings: Sendable, Equatable {
+package struct LedgerSettings: Sendable, Equatable {
     /// The kind of storage, which the scheme of `ledger.url` determines.
-    enum Place: Sendable, Equatable {
+    package enum Place: Sendable, Equatable {
         /// An SQLite file on this host, by its absolute path.
         case sqlite(path: String)
         /// A PostgreSQL database, which several hosts may share.
         case postgresql(DatabasePlace)
     }
 
-    struct DatabasePlace: Sendable, Equatable {
-        var url: PostgreSQLURL
+    package struct DatabasePlace: Sendable, Equatable {
+        package var url: PostgreSQLURL
         /// The absolute path of the file with the database role's password. Nil means that no password is needed (peer
         /// authentication, a certificate), or that libpq finds one itself (a service file, ~/.pgpass).
-        var passwordFile: String?
+        package var passwordFile: String?
         /// True if the daemon must not be ready while the server has no synchronous standby.
-        var requiresStandby: Bool
+        package var requiresStandby: Bool
     }
 
     /// The settings for archiving old records.
-    struct Archive: Sendable, Equatable {
+    package struct Archive: Sendable, Equatable {
         /// The age from which records are moved out of the ledger, at least ``shortest``.
-        var retain: Duration
+        package var retain: Duration
         /// The absolute path of the directory for the archive files.
-        var directory: String
+        package var directory: String
 
         /// The minimum of ``retain``: 397 days, the longest duration of thirteen consecutive months.
         static let shortest = DurationText.days(397)
     }
 
-    var place: Place
+    package var place: Place
     /// The node's name. If nil, a new ledger takes the host name, and an existing ledger keeps the name that it
     /// contains. Only an SQLite ledger permits nil.
-    var node: String?
-    var retainClaims: Duration
+    package var node: String?
+    package var retainClaims: Duration
     /// The settings for archiving old records; nil if records stay in the ledger for ever.
-    var archive: Archive?
+    package var archive: Archive?
     /// The time for which a released payment token may be released again to the same caller; zero if repeats are not
     /// permitted.
-    var repeatFor: Duration
+    package var repeatFor: Duration
     /// The maximum time that a request waits for the ledger.
-    var timeout: Duration
+    package var timeout: Duration
 }
 
 extension LedgerSettings {
@@ -96,12 +97,12 @@ extension LedgerSettings {
     }
 
     /// The path of the SQLite file; nil for a PostgreSQL ledger.
-    var path: String? {
+    package var path: String? {
         if case .sqlite(let path) = place { path } else { nil }
     }
 
     /// True if other hosts may write the same ledger.
-    var isShared: Bool { path == nil }
+    package var isShared: Bool { path == nil }
 
     /// Returns true if the value of `url` in the section begins like a PostgreSQL URL, even if the rest of the URL is
     /// invalid.

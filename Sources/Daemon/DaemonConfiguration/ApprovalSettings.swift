@@ -5,12 +5,12 @@ import Glibc
 import HostSystem
 
 /// The section `approvals`: the settings of the second person's approval for critical operations.
-struct ApprovalSettings: Sendable, Equatable {
+package struct ApprovalSettings: Sendable, Equatable {
     /// The number of persons that a critical operation needs, including the requester: 2, or 1 if no second person is
     /// needed.
-    var people = 2
+    package var people = 2
     /// The time after which an undecided request for approval expires.
-    var expire: Duration = .seconds(86_400)
+    package var expire: Duration = .seconds(86_400)
 }
 
 extension ApprovalSettings {

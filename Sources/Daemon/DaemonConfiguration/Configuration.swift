@@ -1,9 +1,9 @@
-import AuditChain
-import ConfigurationFile
-import PaymentToken
+package import AuditChain
+package import ConfigurationFile
+package import PaymentToken
 import ServerProgram
-import Telemetry
-import WorkerSupervision
+package import Telemetry
+package import WorkerSupervision
 
 /// The values of the configuration file, checked and completed with defaults. Names are resolved, and paths are absolute.
 ///
@@ -18,40 +18,40 @@ import WorkerSupervision
 ///
 /// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
 /// in the sample configuration.
-struct Configuration: Sendable {
+package struct Configuration: Sendable {
     /// The absolute path of the configuration file.
     var file: String
     /// The SHA-256 of the configuration file, by which the record identifies the configuration.
-    var fileDigest: AuditDigest
-    var listener: ListenerSettings
+    package var fileDigest: AuditDigest
+    package var listener: ListenerSettings
     /// The HSM tokens, 1 to 16 with unique names. In a new ledger, the first HSM token gets the audit key and seals the
     /// record. Afterwards the ledger names the HSM token that seals.
-    var hsmTokens: [HSMTokenSettings]
-    var trust: TrustSettings
-    var googlePay = GooglePaySettings()
+    package var hsmTokens: [HSMTokenSettings]
+    package var trust: TrustSettings
+    package var googlePay = GooglePaySettings()
     /// The value of `verification.signing_time_window`, for callers whose rule sets no window.
-    var signingTimeWindow: SigningTimeWindow
-    var ledger: LedgerSettings
-    var approvals: ApprovalSettings
-    var access: AccessPolicy
+    package var signingTimeWindow: SigningTimeWindow
+    package var ledger: LedgerSettings
+    package var approvals: ApprovalSettings
+    package var access: AccessPolicy
     /// The team's key for Apple's App Store Connect API; nil if the configuration names none.
-    var renewal: RenewalSettings?
-    var log: LogSettings
+    package var renewal: RenewalSettings?
+    package var log: LogSettings
     /// The directory for the small files that the daemon keeps on this host.
     var stateDirectory: String
     /// The digests of the secrets; empty until they are read.
     var credentials = CredentialDigests()
     /// The permitted settings that weaken the service. They are logged at the start and shown in the metric
     /// `paytokend_insecure_settings`.
-    var warnings: [ConfigurationWarning]
+    package var warnings: [ConfigurationWarning]
 }
 
 extension Configuration: ServerConfiguration {
-    static let keys = [
+    package static let keys = [
         "listener", "tokens", "trust", "google_pay", "verification", "ledger", "approvals", "access", "renewal", "log",
     ]
 
-    static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
+    package static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
         let reader = root.reader
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
         var hsmTokens = HSMTokenSettings.all(root)
@@ -86,5 +86,24 @@ extension Configuration: ServerConfiguration {
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, renewal: renewal, log: log,
             stateDirectory: directory, warnings: [])
+    }
+
+    package func fixedParts(in new: Configuration) -> [(name: String, isUnchanged: Bool)] {
+        [
+            ("listener", listener == new.listener), ("tokens", hsmTokens == new.hsmTokens),
+            ("ledger", ledger == new.ledger), ("approvals", approvals == new.approvals),
+            ("renewal", renewal == new.renewal),
+        ]
+    }
+
+    package mutating func applyReloadableParts(from new: Configuration) {
+        // The warnings of settings that keep their values until a restart stay valid, so they are kept.
+        let kept = warnings.filter(\.setting.isFixedAtStart)
+        warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
+        (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
+        googlePay = new.googlePay
+        fileDigest = new.fileDigest
+        // The PIN files are read again at a reload, as paths that keep their values until a restart.
+        readCredentials()
     }
 }

@@ -1,17 +1,17 @@
-import AccessControl
+package import AccessControl
 import ConfigurationFile
-import DaemonAPI
+package import DaemonAPI
 import Glibc
-import HTTPListener
-import HostSystem
+package import HTTPListener
+package import HostSystem
 import Ledger
-import PaymentToken
+package import PaymentToken
 import WorkerSupervision
 
 /// The rules that decide which peers the daemon serves. The first rule that matches a peer decides alone. The daemon
 /// refuses a peer that no rule matches.
-struct AccessPolicy: Sendable, Equatable {
-    let rules: [AccessRule]
+package struct AccessPolicy: Sendable, Equatable {
+    package let rules: [AccessRule]
     let overflow: OverflowIdentifiers
 
     init(rules: [AccessRule], overflow: OverflowIdentifiers = .current) {
@@ -27,14 +27,14 @@ struct AccessPolicy: Sendable, Equatable {
     }
 
     /// Returns the peer as a caller, with the permissions of the first rule that matches it; nil if no rule matches.
-    func caller(for peer: PeerCredentials) -> Caller? {
+    package func caller(for peer: PeerCredentials) -> Caller? {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
     /// Returns the set of accounts that share one set of limits with this peer. If the peer's rule names only a group,
     /// these are the accounts that the group admits. If no rule matches the peer, these are all accounts without a
     /// rule. Nil if the peer's rule names a user: that user has its own limits.
-    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+    package func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
 
@@ -43,30 +43,30 @@ struct AccessPolicy: Sendable, Equatable {
     }
 
     /// True if a rule gives the role decrypt: this host serves payments.
-    var permitsDecryption: Bool { rules.contains { $0.roles.contains(.decrypt) } }
+    package var permitsDecryption: Bool { rules.contains { $0.roles.contains(.decrypt) } }
 
     /// Returns true if a rule with this name gives the role. The roles of a caller on another host can be checked only
     /// by the name of its rule, since uids and groups differ between hosts.
-    func gives(_ role: Role, toName name: String) -> Bool {
+    package func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
 }
 
 /// One entry of the configuration's `access`: the peers that it matches, and their permissions.
-struct AccessRule: PeerRule, Sendable, Equatable {
+package struct AccessRule: PeerRule, Sendable, Equatable {
     /// The caller's name in audit records. A repeat must come from a caller of the same name. If the rule has no name,
     /// the peer's uid serves as the caller's name.
     var name: String?
-    var user: Account?
+    package var user: Account?
     /// The peer's primary or a supplementary group. If `user` is set too, the peer must match both.
-    var group: Account?
+    package var group: Account?
     var roles: Set<Role>
     /// The merchants whose keys the caller may use. Nil allows all merchants. An empty array allows no merchant.
     var merchants: [MerchantPattern]?
     /// The members of `expected` that each decrypt request of the caller must contain.
     var requireExpected: Set<String> = []
     /// The signing-time window for this caller; nil for the window of `verification`.
-    var signingTimeWindow: SigningTimeWindow?
+    package var signingTimeWindow: SigningTimeWindow?
     /// False if the rule's `wallets` leave out Apple Pay.
     var servesApplePay = true
     /// The permissions for Google Pay; nil if the rule does not serve it. ``merchants`` are Apple's alone.
@@ -74,11 +74,11 @@ struct AccessRule: PeerRule, Sendable, Equatable {
 
     /// True if the rule permits decrypting but has no name. The ledger then identifies the rule's callers by uid, and
     /// another host may have given the same uid to another account.
-    var lacksName: Bool { name == nil && roles.contains(.decrypt) }
+    package var lacksName: Bool { name == nil && roles.contains(.decrypt) }
 }
 
 /// A set of operations that a rule permits. The raw values are the roles' names in the configuration.
-enum Role: String, CaseIterable, Sendable {
+package enum Role: String, CaseIterable, Sendable {
     /// Decrypt and verify.
     case decrypt
     /// Sign TLS handshakes with merchants' identity keys.
@@ -101,26 +101,26 @@ extension Set<Role> {
 }
 
 /// A peer that a rule matches, with the permissions of that rule.
-struct Caller: Sendable, Equatable {
+package struct Caller: Sendable, Equatable {
     /// The rule's name, or the peer's uid in decimal if the rule has none. A repeat must come from a caller of the same
     /// name.
-    let name: String
-    let peer: PeerCredentials
+    package let name: String
+    package let peer: PeerCredentials
     /// The caller's roles, including the implied ones.
     let roles: Set<Role>
     /// The members of `expected` that each decrypt request of the caller must contain.
-    let requireExpected: Set<String>
+    package let requireExpected: Set<String>
     /// The signing-time window for this caller; nil for the window of `verification`.
-    let signingTimeWindow: SigningTimeWindow?
+    package let signingTimeWindow: SigningTimeWindow?
     /// The accounts with which the caller shares limits, if its rule names only a group; nil if the rule names the user.
-    let unnamedAccounts: UnnamedAccounts?
+    package let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
     private let servesApplePay: Bool
     /// The rule's permissions for Google Pay; nil if it does not serve it.
-    let googlePay: GooglePayAccess?
+    package let googlePay: GooglePayAccess?
     /// The name of the client on whose behalf the caller sent this request, as the caller states it. The daemon uses
     /// the name only to share its capacity fairly among clients. The daemon neither records nor trusts the name.
-    private(set) var client: ClientName?
+    package private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
         name = rule.name ?? String(peer.uid)
@@ -135,19 +135,19 @@ struct Caller: Sendable, Equatable {
     }
 
     /// Returns a copy of the caller for a request on behalf of this client, or of no client if `client` is nil.
-    func asking(for client: ClientName?) -> Caller {
+    package func asking(for client: ClientName?) -> Caller {
         var caller = self
         caller.client = client
         return caller
     }
 
-    var uid: UInt32 { peer.uid }
-    var gid: UInt32 { peer.gid }
+    package var uid: UInt32 { peer.uid }
+    package var gid: UInt32 { peer.gid }
 
-    func has(_ role: Role) -> Bool { roles.contains(role) }
+    package func has(_ role: Role) -> Bool { roles.contains(role) }
 
     /// Returns true if the caller's rule serves Apple Pay and allows this merchant of it.
-    func allows(merchant identifier: String) -> Bool {
+    package func allows(merchant identifier: String) -> Bool {
         guard servesApplePay else { return false }
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }
@@ -157,7 +157,7 @@ struct Caller: Sendable, Equatable {
 extension Requester {
     /// - Parameter origin: the request's connection. When the peer closes the connection, the request's queued HSM
     ///   calls are dropped. Nil if the calls must be made even if the peer closes the connection.
-    init(_ caller: Caller, from origin: RequestOrigin? = nil) {
+    package init(_ caller: Caller, from origin: RequestOrigin? = nil) {
         self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }
 }
@@ -165,7 +165,7 @@ extension Requester {
 extension PeerCredentials {
     /// The uid and login uid that distinguish persons in approvals. Nil if the login uid cannot be read: such a peer
     /// can neither request nor give an approval.
-    var person: PersonIdentities? {
+    package var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)
         case .unset: PersonIdentities(uid: uid)

@@ -1,4 +1,4 @@
-import AuditChain
+package import AuditChain
 import ConfigurationFile
 import Encodings
 import GooglePayToken
@@ -16,7 +16,7 @@ extension Configuration {
     /// The values contain no secret, and nothing that could contain one. The record has only the names of a worker's
     /// environment variables, only the path and a keyed digest of a file with a secret, and only the fact that `init_args`
     /// is set.
-    var recordedValues: ConfigurationValues {
+    package var recordedValues: ConfigurationValues {
         var values = ConfigurationValues()
         access.write(into: &values)
         approvals.write(into: &values)

@@ -16,7 +16,7 @@ extension ConfigurationWarning.Setting {
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
     /// True if a reload cannot change the setting, so that its value from the start stays in force.
-    var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }
+    package var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }
 }
 
 extension ConfigurationSection {

@@ -1,27 +1,27 @@
 import ConfigurationFile
 import Encodings
 import HTTPListener
-import HostSystem
+package import HostSystem
 
 /// The section `listener`: the two sockets and their limits.
-struct ListenerSettings: Sendable, Equatable {
+package struct ListenerSettings: Sendable, Equatable {
     /// The absolute path of the payments socket. ``adminSocket`` is the path of the administration socket.
-    var socket: String
-    var adminSocket: String
+    package var socket: String
+    package var adminSocket: String
     /// The permission bits of the payments socket's file. ``adminMode`` has the bits for the administration socket's
     /// file.
-    var mode: UInt32 = 0o660
-    var adminMode: UInt32 = 0o600
+    package var mode: UInt32 = 0o660
+    package var adminMode: UInt32 = 0o600
     /// The group of the payments socket's file; nil for the daemon's own group.
-    var group: Account?
+    package var group: Account?
     /// The maximum size of a request's body in bytes. Larger requests are answered with 413.
-    var maxRequestBytes = 65_536
+    package var maxRequestBytes = 65_536
     /// The maximum number of connections to each socket. At the start the daemon lowers this maximum if the process may
     /// not open that many descriptors.
-    var maxConnections = 512
-    var maxConnectionsPerUID = 128
+    package var maxConnections = 512
+    package var maxConnectionsPerUID = 128
     /// The time without a request after which a connection is closed.
-    var idleTimeout: Duration = .seconds(60)
+    package var idleTimeout: Duration = .seconds(60)
 }
 
 extension ListenerSettings {

@@ -1,6 +1,6 @@
 import ConfigurationFile
 import Encodings
-import GooglePayToken
+package import GooglePayToken
 import WorkerSupervision
 
 /// The keys `trust.google_pay`, `trust.google_pay_fetched` and `trust.google_pay_auto_accept`: Google's root keys from one
@@ -8,25 +8,25 @@ import WorkerSupervision
 ///
 /// Without a fetched file, each key of the one file counts. With it, that file has the keys that a person has accepted,
 /// and a key counts if both have it (``GoogleRootTrust``).
-struct GooglePayTrust: Sendable, Equatable {
+package struct GooglePayTrust: Sendable, Equatable {
     /// The absolute path of the file with the accepted keys.
-    let file: String
+    package let file: String
     /// Google's newest file.
-    struct Fetched: Sendable, Equatable {
+    package struct Fetched: Sendable, Equatable {
         /// The absolute path.
         let file: String
         /// nil if the file cannot be used.
-        let content: GoogleRootFile?
+        package let content: GoogleRootFile?
         /// The reason why the file cannot be used.
-        let fault: String?
+        package let fault: String?
     }
 
-    let fetched: Fetched?
+    package let fetched: Fetched?
     let acceptsAll: Bool
-    let keys: GoogleRootTrust
+    package let keys: GoogleRootTrust
 
     /// The keys that count.
-    var roots: GoogleRootKeys { keys.trusted }
+    package var roots: GoogleRootKeys { keys.trusted }
 
     /// Reads the files.
     ///
@@ -63,7 +63,7 @@ struct GooglePayTrust: Sendable, Equatable {
     }
 
     /// Reads the files again, as they are now.
-    func readAgain() throws(TrustSettings.RootFileFlaw) -> GooglePayTrust {
+    package func readAgain() throws(TrustSettings.RootFileFlaw) -> GooglePayTrust {
         try GooglePayTrust(file: file, fetched: fetched?.file, acceptsAll: acceptsAll)
     }
 
@@ -77,7 +77,7 @@ struct GooglePayTrust: Sendable, Equatable {
     }
 
     /// The keys that are in one file only, as a sentence; nil if there are none.
-    var difference: String? {
+    package var difference: String? {
         let parts = [
             ("Google lists keys that no person has accepted, and that do not count", keys.notAccepted),
             ("Google no longer lists accepted keys, which do not count", keys.vanished),

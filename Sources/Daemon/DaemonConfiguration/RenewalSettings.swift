@@ -3,13 +3,13 @@ import ConfigurationFile
 import PortalRequests
 
 /// The section `renewal`: the team's key for Apple's App Store Connect API.
-struct RenewalSettings: Sendable, Equatable {
+package struct RenewalSettings: Sendable, Equatable {
     /// The team's issuer and the key's identifier at Apple. The ledger records a service key under the identifier.
     var key: PortalKeyName
     /// The names of the nodes that must have proved a new key before a change at Apple; empty for every node of the ledger.
-    var nodes: Set<String> = []
+    package var nodes: Set<String> = []
 
-    var keyId: String { key.keyId }
+    package var keyId: String { key.keyId }
 }
 
 extension RenewalSettings {
