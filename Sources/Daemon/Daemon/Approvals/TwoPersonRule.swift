@@ -82,14 +82,6 @@ extension Caller {
     }
 }
 
-extension ApprovalRequest {
-    init(_ approval: Approval) {
-        self.init(
-            approval: approval.identifier, operation: approval.operation, parameters: approval.parameters,
-            reason: approval.reason, expires: AuditTime(approval.expires))
-    }
-}
-
 /// The parameters of an operation, as one digest. An approval contains the digest, so that only the approved operation
 /// can be carried out with the approval.
 struct OperationParameters: Sendable {

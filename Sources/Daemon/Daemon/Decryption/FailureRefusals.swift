@@ -46,6 +46,11 @@ func refusing<Answer>(
     }
 }
 
+extension Refusal {
+    /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
+    static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
+}
+
 extension LedgerFailure {
     var refusal: Refusal {
         switch self {

@@ -1,6 +1,5 @@
 import ConfigurationFile
 import Ledger
-import Locks
 import PaymentToken
 import Refusals
 import Telemetry
@@ -188,27 +187,5 @@ struct Instruments: Sendable {
         var text = MetricsText()
         for family in families { family.expose(to: &text) }
         return text.text
-    }
-}
-
-/// The time since an event last happened, or since the daemon's start if the event has not happened.
-///
-/// Alerts use this time for events that should recur by themselves. It becomes long if the event fails or hangs, and
-/// also if the event has never happened.
-final class Stopwatch: Sendable {
-    private let now: @Sendable () -> ContinuousClock.Instant
-    private let last: Mutex<ContinuousClock.Instant>
-
-    init(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
-        self.now = now
-        last = Mutex(now())
-    }
-
-    var elapsed: Duration { last.withLock { $0.duration(to: now()) } }
-
-    /// Sets the time back to zero, since the event has just happened.
-    func restart() {
-        let now = now()
-        last.withLock { $0 = now }
     }
 }

@@ -5,6 +5,7 @@ import Ledger
 import Locks
 import Logging
 import Refusals
+import Telemetry
 
 /// Moves records that are older than `ledger.retain_records` out of the ledger into files, always up to the end of a UTC
 /// month.

@@ -6,6 +6,7 @@ import Ledger
 import Refusals
 import ServerProgram
 import StrictJSON
+import Telemetry
 
 /// The handlers of `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`, and of
 /// `POST /v1/audit/reports`. Each read is recorded before anything is shown.
@@ -247,5 +248,25 @@ struct AuditKeyRoute: Sendable {
         case .wouldChange(let from): try .json(AuditKeyChangeAnswer(status: "unchanged", from: from.keyId.hex))
         case .pending(let approval): try .pending(approval)
         }
+    }
+}
+
+/// The interface for recording each read of the key-usage record.
+protocol AuditReadRecording: Sendable {
+    /// Records durably that the caller reads the record, before any record is shown.
+    ///
+    /// - Returns: the sequence of the audit record of the read.
+    /// - Throws: ledger_unavailable or overloaded. Nothing must then be shown.
+    @discardableResult
+    func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
+}
+
+extension UsageRecorder: AuditReadRecording {
+    @discardableResult
+    func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
+        request.draft.setEvent(event)
+        let sequence = try await append(auditRecord(of: request.draft, by: request.caller))
+        request.draft.recorded(at: sequence)
+        return sequence
     }
 }

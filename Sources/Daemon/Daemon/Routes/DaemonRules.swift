@@ -171,9 +171,6 @@ extension RequestLog {
 }
 
 extension Refusal {
-    /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
-    static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
-
     /// The refusal for a request whose peer has closed the connection. The HSM has not received the request, and the
     /// daemon may not even have begun to process it.
     static let peerHasLeft = Refusal(

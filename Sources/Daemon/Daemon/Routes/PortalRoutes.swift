@@ -7,6 +7,7 @@ import MerchantKeys
 import PortalRequests
 import Refusals
 import ServerProgram
+import Telemetry
 
 /// The handlers of `/v1/portal` and its subpaths: people request reads of Apple's list, and the outbound program makes
 /// them, and the writes that renewals have queued.

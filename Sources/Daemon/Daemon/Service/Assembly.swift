@@ -8,6 +8,7 @@ import MerchantKeys
 import NIOCore
 import PaymentToken
 import ServerProgram
+import Telemetry
 import WorkerProtocol
 import WorkerSupervision
 

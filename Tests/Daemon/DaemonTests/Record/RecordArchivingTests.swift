@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Ledger
 import Locks
+import Telemetry
 import TestSupport
 import Testing
 

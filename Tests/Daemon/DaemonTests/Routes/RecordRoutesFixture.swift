@@ -7,6 +7,7 @@ import Locks
 import Refusals
 import SQLiteLedger
 import ServerProgram
+import Telemetry
 import TestSupport
 import Testing
 
