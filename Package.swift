@@ -304,6 +304,14 @@ let folders: [[Target]] = [
                     "PaymentToken", "PortalRequests", "PostgreSQLClient", "PostgreSQLLedger", "SQLiteLedger",
                     "SecretMemory", "ServerProgram", "Telemetry", "WorkerSupervision", crypto, x509,
                 ]),
+            /// The daemon's part of the key-usage record: writes, seals, checks, archives and exports it; the write gate of its ledger.
+            .target(
+                name: "UsageRecording",
+                dependencies: [
+                    "AccessControl", "AuditChain", "DaemonAPI", "DaemonConfiguration", "Encodings", "FairShares",
+                    "HTTPListener", "HostSystem", "KeyTypes", "Ledger", "Locks", "MerchantKeys", "PaymentToken",
+                    "Refusals", "Telemetry", "WorkerProtocol", "WorkerSupervision", crypto, logging, nioPosix,
+                ]),
             /// The daemon: all of the above except the HSM's side.
             .target(
                 name: "Daemon",
@@ -319,7 +327,7 @@ let folders: [[Target]] = [
                     "DaemonAPI",
                     "HostSystem", "Telemetry",
                     "ConfigurationFile", "DaemonConfiguration", "HTTPListener", "WorkerSupervision", nioCore, nioPosix,
-                    logging, signals, x509, "ServerProgram", crypto,
+                    logging, signals, x509, "ServerProgram", "UsageRecording", crypto,
                 ]),
         ]),
     folder(
@@ -592,7 +600,7 @@ let folders: [[Target]] = [
                     "DaemonConfiguration", "HTTPListener", "GooglePayToken", "HostSystem",
                     "Ledger", "MerchantKeys", "PaymentToken", "PortalRequests", "PostgreSQLClient", "Refusals",
                     "SQLiteLedger",
-                    "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
+                    "StrictJSON", "Telemetry", "UsageRecording", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                     nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, cryptoExtras, grdb,
                 ]),
         ]),

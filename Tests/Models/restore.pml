@@ -8,7 +8,7 @@
  * operator accepts whenever there is a hold, or once without one (--without-finding).
  *
  * Modelled: PostgreSQLRestores.swift, PostgreSQLTablesVersion2.swift (put_hold, accept_restore, compare_server),
- * PostgreSQLTransaction.swift (isHeld), Sources/Daemon/Daemon/Record/RestoredLedger.swift (detect), Release.swift.
+ * PostgreSQLTransaction.swift (isHeld), Sources/Daemon/UsageRecording/RestoredLedger.swift (detect), Release.swift.
  */
 #define WINDOW 1
 #define LAST_MOMENT 4

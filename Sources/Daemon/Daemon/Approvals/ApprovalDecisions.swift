@@ -6,6 +6,7 @@ import Ledger
 import MerchantKeys
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The decisions of a second person about requested operations. An approved operation is carried out at once, in the
 /// same transaction as the approval. If only another node can carry out the operation, that node does so after it

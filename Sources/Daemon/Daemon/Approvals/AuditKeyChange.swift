@@ -5,6 +5,7 @@ import Foundation
 import Ledger
 import Logging
 import Refusals
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

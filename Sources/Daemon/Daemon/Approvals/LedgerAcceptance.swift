@@ -6,6 +6,7 @@ import Foundation
 import Ledger
 import Logging
 import Refusals
+import UsageRecording
 
 /// Accepts the daemon's clock as right, although the ledger contains later times. Those times were written while a
 /// clock was ahead. A second person must approve.

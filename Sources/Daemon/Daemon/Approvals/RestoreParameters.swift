@@ -1,5 +1,6 @@
 import AuditChain
 import Ledger
+import UsageRecording
 
 // An approval to accept a restore covers a digest of the findings. The digest includes the findings' kinds and values,
 // but not the sentences that describe the findings to people. Those sentences may therefore change.

@@ -9,6 +9,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import StrictJSON
+import UsageRecording
 import WorkerProtocol
 
 /// A payment token that Apple signed, and the request that carries it.

@@ -6,6 +6,7 @@ import HTTPListener
 import PaymentToken
 import Refusals
 import StrictJSON
+import UsageRecording
 
 /// A payment token that Google signed for a merchant: the content of a 200 answer of `POST /v1/google-pay/verify`.
 struct VerifiedGooglePayToken: Sendable {

@@ -9,6 +9,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 import WorkerProtocol
 
 /// A Google Pay message with valid signatures, and the request that carries it.

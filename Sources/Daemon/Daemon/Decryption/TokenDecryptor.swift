@@ -10,6 +10,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import ServerProgram
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

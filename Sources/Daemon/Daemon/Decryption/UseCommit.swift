@@ -3,6 +3,7 @@ import DaemonAPI
 import DaemonConfiguration
 import Ledger
 import Refusals
+import UsageRecording
 
 /// Commits the use of a key before the daemon answers the request for a payment or a TLS signature. One transaction checks
 /// the key's state, and writes the use and its audit record.

@@ -5,6 +5,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

@@ -4,6 +4,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 
 /// Follows the other nodes of a shared ledger. It learns of changed keys and approvals, records which keys seal the other
 /// nodes' records, and publishes which keys this node's HSM tokens hold. In a ledger of one node it only removes destroyed

@@ -6,6 +6,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 
 // The two statements of a person in the rotation of a Google Pay key: the public key is in Google's console, and it was
 // removed there. Google's console has no API.

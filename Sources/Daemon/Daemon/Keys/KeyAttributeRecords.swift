@@ -3,6 +3,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import StrictJSON
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

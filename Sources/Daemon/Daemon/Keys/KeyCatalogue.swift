@@ -5,6 +5,7 @@ import Locks
 import Logging
 import MerchantKeys
 import PaymentToken
+import UsageRecording
 import WorkerProtocol
 
 /// Keeps the index of merchant keys consistent with the HSM tokens and the ledger.

@@ -1,5 +1,4 @@
 import AuditChain
-import DaemonAPI
 import DaemonConfiguration
 import Foundation
 import KeyTypes
@@ -7,8 +6,8 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 import WorkerProtocol
-import WorkerSupervision
 
 // The import of keys and certificates from files.
 extension KeyAdministration {

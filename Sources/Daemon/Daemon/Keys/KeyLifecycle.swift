@@ -6,6 +6,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 import WorkerSupervision
 
 /// Changes the states of keys (SP 800-57 part 1 §7). Each transition is checked, is recorded with the person and the

@@ -9,6 +9,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import TLSHandshake
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

@@ -7,7 +7,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
-import WorkerSupervision
+import UsageRecording
 
 /// Guides a merchant from an old key to a new one. Its steps generate the new key with a certificate request, import
 /// the certificate, and deactivate the old key. For a Google Pay key, a person states what happened in Google's console

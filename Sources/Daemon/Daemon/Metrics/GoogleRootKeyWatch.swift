@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import NIOPosix
 import ServerProgram
+import UsageRecording
 
 /// Reads the files of Google's root keys once a minute, and shows how they differ from the keys in force. Nothing comes
 /// into force: only a reload does that.

@@ -4,6 +4,7 @@ import Ledger
 import ProductVersion
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// Records the daemon's start, its configurations and its stop.
 struct LifecycleRecords: Sendable {

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import Locks
+import UsageRecording
 import WorkerSupervision
 
 /// The files whose code opens payments on this host: the daemon's program, the worker's program, and the PKCS#11 libraries.

@@ -1,6 +1,7 @@
 import Encodings
 import Foundation
 import PortalRequests
+import UsageRecording
 
 /// A request to Apple's API for the outbound program, which makes it once and reports its result.
 struct OutboundWork: Sendable, Equatable {

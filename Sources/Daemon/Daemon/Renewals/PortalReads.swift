@@ -6,6 +6,7 @@ import MerchantKeys
 import PaymentToken
 import PortalRequests
 import Refusals
+import UsageRecording
 
 /// The reads of Apple's lists that people have requested, and their results.
 ///

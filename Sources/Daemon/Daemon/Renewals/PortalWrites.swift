@@ -8,6 +8,7 @@ import MerchantKeys
 import PaymentToken
 import PortalRequests
 import Refusals
+import UsageRecording
 
 /// One change at Apple, which a renewal has decided and recorded as an attempt.
 struct PortalWrite: Sendable, Equatable {

@@ -8,6 +8,7 @@ import MerchantKeys
 import PaymentToken
 import PortalRequests
 import Refusals
+import UsageRecording
 
 // The attempts to change something at Apple: their approvals, their place in the ledger, and their answers.
 extension RenewalSteps {

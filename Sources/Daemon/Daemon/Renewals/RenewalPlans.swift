@@ -8,6 +8,7 @@ import MerchantKeys
 import PaymentToken
 import PortalRequests
 import Refusals
+import UsageRecording
 
 /// The next steps of merchants' renewals, by the rules of `Renewal` from the ledger, its recorded proofs and Apple's last
 /// list. A plan changes nothing.

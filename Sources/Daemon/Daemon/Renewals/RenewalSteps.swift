@@ -9,6 +9,7 @@ import MerchantKeys
 import PaymentToken
 import PortalRequests
 import Refusals
+import UsageRecording
 
 /// Starts and continues renewals at a person's request. Each request does what the next step permits.
 ///

@@ -8,6 +8,7 @@ import Logging
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 
 /// The work of a node with merchants' keys for open renewals: it makes the certificate request, imports the certificate,
 /// and proves the new key. The node that reaches Apple may have no merchant's key, so both are exchanged in the ledger.

@@ -4,6 +4,7 @@ import Foundation
 import Ledger
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `GET /v1/approvals` and `POST /v1/approvals/{id}`.
 struct ApprovalRoutes: Sendable {

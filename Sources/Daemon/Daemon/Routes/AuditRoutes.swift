@@ -7,6 +7,7 @@ import Refusals
 import ServerProgram
 import StrictJSON
 import Telemetry
+import UsageRecording
 
 /// The handlers of `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`, and of
 /// `POST /v1/audit/reports`. Each read is recorded before anything is shown.

@@ -6,6 +6,7 @@ import Logging
 import Refusals
 import ServerProgram
 import Telemetry
+import UsageRecording
 
 /// The daemon's rules for the router (`ServerProgram/Router.swift`), to which the listener passes each request.
 ///

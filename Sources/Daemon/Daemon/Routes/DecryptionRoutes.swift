@@ -8,6 +8,7 @@ import KeyTypes
 import PaymentToken
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `POST /v1/decrypt`, `POST /v1/verify` and of the same paths below `/v1/google-pay`, which payment
 /// backends call.

@@ -8,6 +8,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `/v1/keys` and its subpaths, and of `POST /v1/certificates`.
 struct KeyRoutes: Sendable {

@@ -4,6 +4,7 @@ import HTTPListener
 import Ledger
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
 struct LedgerRoutes: Sendable {

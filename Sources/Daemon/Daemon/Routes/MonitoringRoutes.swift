@@ -11,6 +11,7 @@ import ProductVersion
 import Refusals
 import ServerProgram
 import Telemetry
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

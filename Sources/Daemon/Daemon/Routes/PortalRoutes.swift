@@ -8,6 +8,7 @@ import PortalRequests
 import Refusals
 import ServerProgram
 import Telemetry
+import UsageRecording
 
 /// The handlers of `/v1/portal` and its subpaths: people request reads of Apple's list, and the outbound program makes
 /// them, and the writes that renewals have queued.

@@ -1,6 +1,7 @@
 import DaemonAPI
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handler of `POST /v1/reload`.
 struct ReloadRoute: Sendable {

@@ -5,6 +5,7 @@ import Ledger
 import MerchantKeys
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `/v1/renewals` and its subpaths.
 struct RenewalRoutes: Sendable {

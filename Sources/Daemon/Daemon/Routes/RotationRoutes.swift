@@ -6,6 +6,7 @@ import Ledger
 import MerchantKeys
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `/v1/rotations` and its subpaths.
 struct RotationRoutes: Sendable {

@@ -5,6 +5,7 @@ import HTTPListener
 import PaymentToken
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The table of all paths that the daemon answers. Each row has the sockets of the path, the role that the caller needs,
 /// and the limits of the query and the body. The daemon answers no other path.

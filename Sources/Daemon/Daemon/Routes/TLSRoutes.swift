@@ -3,6 +3,7 @@ import DaemonAPI
 import MerchantKeys
 import Refusals
 import ServerProgram
+import UsageRecording
 
 /// The handlers of `/v1/tls-identities` and `/v1/tls-signatures`, for TLS clients whose private key is in an HSM token.
 struct TLSRoutes: Sendable {

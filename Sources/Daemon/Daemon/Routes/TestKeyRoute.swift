@@ -1,6 +1,7 @@
 import DaemonAPI
 import Refusals
 import ServerProgram
+import UsageRecording
 import WorkerSupervision
 
 /// The handler of `POST /v1/tokens/{name}/remove-test-keys`.

@@ -4,6 +4,7 @@ import HTTPListener
 import Logging
 import Refusals
 import ServerProgram
+import UsageRecording
 import WorkerSupervision
 
 /// The handler of `GET /v1/tokens/{name}/uses`. It returns the output of the program in `use_log`, which reads the

@@ -9,6 +9,7 @@ import NIOCore
 import PaymentToken
 import ServerProgram
 import Telemetry
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

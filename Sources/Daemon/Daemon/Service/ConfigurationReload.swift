@@ -3,6 +3,7 @@ import ConfigurationFile
 import DaemonConfiguration
 import Refusals
 import ServerProgram
+import UsageRecording
 import WorkerSupervision
 
 /// Puts a changed configuration into force, at SIGHUP or at an administrator's request. The program's main loop carries out

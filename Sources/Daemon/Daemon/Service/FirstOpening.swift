@@ -1,6 +1,7 @@
 import Locks
 import MerchantKeys
 import PaymentToken
+import UsageRecording
 
 /// Makes requests wait while the daemon opens its HSM tokens for the first time. A restart, for example after an upgrade,
 /// therefore delays callers instead of refusing them.

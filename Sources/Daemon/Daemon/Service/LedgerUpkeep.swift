@@ -5,6 +5,7 @@ import Foundation
 import Ledger
 import Logging
 import PaymentToken
+import UsageRecording
 
 /// Prunes claims that are no longer needed, once an hour.
 struct ClaimPruning: Sendable {

@@ -5,6 +5,7 @@ import Logging
 import ProductVersion
 import Refusals
 import ServerProgram
+import UsageRecording
 import WorkerSupervision
 
 /// A daemon that serves: its listener, and the tasks that run until it is stopped.

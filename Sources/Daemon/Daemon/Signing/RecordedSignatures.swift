@@ -6,6 +6,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

@@ -8,6 +8,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import TLSHandshake
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

@@ -6,6 +6,7 @@ import Ledger
 import Locks
 import MerchantKeys
 import Refusals
+import UsageRecording
 import WorkerProtocol
 import WorkerSupervision
 

@@ -5,7 +5,6 @@ import Ledger
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import DaemonConfiguration
 @testable import HostSystem
 

@@ -14,6 +14,7 @@ import WorkerSupervision
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// The checks of decisions on approvals. The daemon makes these checks before it changes an HSM token, and the ledger
 /// repeats them.

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("Approvals that expire without a decision")
 struct ApprovalExpiryTests {

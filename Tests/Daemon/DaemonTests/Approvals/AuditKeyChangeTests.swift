@@ -8,6 +8,7 @@ import Testing
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 @Suite("Change of the audit key")
 struct AuditKeyChangeTests {

@@ -9,6 +9,7 @@ import Testing
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// The comparison of the daemon's clock with the ledger, and the acceptance of the present clock after a wrong clock has
 /// affected the ledger.

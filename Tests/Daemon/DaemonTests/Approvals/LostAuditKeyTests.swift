@@ -9,6 +9,7 @@ import WorkerProtocol
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 @Suite("Change of a lost audit key")
 struct LostAuditKeyTests {

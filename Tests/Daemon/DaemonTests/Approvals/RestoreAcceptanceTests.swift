@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("Acceptance of a ledger that the HSM token does not remember")
 struct RestoreAcceptanceTests {

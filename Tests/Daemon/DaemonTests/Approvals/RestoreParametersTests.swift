@@ -4,6 +4,7 @@ import Ledger
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The digests that bind approvals to the state found in a ledger.
 @Suite struct RestoreParametersTests {

@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 
 @testable import ConfigurationFile
-@testable import Daemon
 @testable import DaemonConfiguration
 
 /// A configuration file in its own directory, with the files that it names.

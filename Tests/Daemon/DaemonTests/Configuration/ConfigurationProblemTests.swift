@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 
 @testable import ConfigurationFile
-@testable import Daemon
 @testable import DaemonConfiguration
 
 /// A section that a test appends to the minimum configuration from line 6 on, and the beginning of the problem that the

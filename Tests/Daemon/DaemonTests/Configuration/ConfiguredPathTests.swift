@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import ConfigurationFile
-@testable import Daemon
 @testable import DaemonConfiguration
 @testable import HTTPListener
 

@@ -3,7 +3,6 @@ import TestSupport
 import Testing
 import TokenForge
 
-@testable import Daemon
 @testable import DaemonConfiguration
 
 @Suite("The configuration of Google Pay")

@@ -7,6 +7,7 @@ import TokenForge
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 @Suite("The configuration of Google's root keys")
 struct GooglePayTrustTests {

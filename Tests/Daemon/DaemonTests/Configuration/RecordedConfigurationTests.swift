@@ -9,7 +9,6 @@ import TokenForge
 import WorkerSupervision
 
 @testable import ConfigurationFile
-@testable import Daemon
 @testable import DaemonConfiguration
 @testable import Telemetry
 

@@ -12,6 +12,7 @@ import WorkerProtocol
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// The import of a Google Pay key, before any HSM token is asked.
 @Suite struct GooglePayImportTests {

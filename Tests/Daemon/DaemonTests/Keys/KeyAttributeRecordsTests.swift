@@ -10,6 +10,7 @@ import Testing
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The audit records of what an HSM token reports about itself and its keys.
 @Suite struct KeyAttributeRecordsTests {

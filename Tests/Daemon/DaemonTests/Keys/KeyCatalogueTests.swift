@@ -11,6 +11,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("Key catalogue")
 struct KeyCatalogueTests {

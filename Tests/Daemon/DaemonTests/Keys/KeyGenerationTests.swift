@@ -10,6 +10,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The generation of keys when one of its later steps fails.
 @Suite struct KeyGenerationTests {

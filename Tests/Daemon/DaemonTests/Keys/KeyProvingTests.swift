@@ -16,6 +16,7 @@ import WorkerProtocol
 import WorkerSupervision
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The proofs of keys with stand-ins for the HSM tokens, which open and sign in software.
 @Suite struct KeyProvingTests {

@@ -9,6 +9,7 @@ import TokenForge
 
 @testable import Daemon
 @testable import MerchantKeys
+@testable import UsageRecording
 
 /// The rotation that the daemon derives from a merchant's keys, and the sentences that explain it to operators.
 @Suite("Rotations derived from the keys")

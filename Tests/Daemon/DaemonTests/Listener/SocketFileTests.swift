@@ -5,7 +5,6 @@ import NIOPosix
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import DaemonConfiguration
 @testable import HTTPListener
 @testable import HostSystem

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Daemon
+@testable import UsageRecording
 
 @Suite("The identifiers of audit keys")
 struct AuditKeyIdentifierTests {

@@ -5,8 +5,8 @@ import Refusals
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import Telemetry
+@testable import UsageRecording
 
 /// The sealing of the audit record with the key in the HSM token.
 @Suite struct CheckpointsTests {

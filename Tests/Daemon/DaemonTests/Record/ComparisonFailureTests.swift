@@ -7,7 +7,7 @@ import Testing
 import WorkerProtocol
 import WorkerSupervision
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// Failures of the HSM token while it is compared with the ledger, and HSM tokens that hang when they store a head.
 @Suite struct ComparisonFailureTests {

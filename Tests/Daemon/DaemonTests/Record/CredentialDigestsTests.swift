@@ -3,7 +3,6 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import DaemonConfiguration
 
 @Suite("Keyed digests of PINs and the database password")

@@ -5,10 +5,10 @@ import Refusals
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import HostSystem
 @testable import Ledger
 @testable import SQLiteLedger
+@testable import UsageRecording
 
 /// Responses to callers while the ledger hangs.
 @Suite struct HangingLedgerTests {

@@ -5,7 +5,7 @@ import Testing
 import WorkerProtocol
 import WorkerSupervision
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// An HSM token with a key that it cannot sign with, as a worker leaves it that was killed before the key's first
 /// signature. If the daemon asks for the key again, the HSM token replaces it.

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import UsageRecording
 
 extension LedgerGateTests {
     @Test(

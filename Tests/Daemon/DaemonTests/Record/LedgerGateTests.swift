@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// The comparison of the ledger with the HSM token before the daemon releases a payment.
 @Suite struct LedgerGateTests {

@@ -5,7 +5,7 @@ import SQLiteLedger
 import TestSupport
 import Testing
 
-@testable import Daemon
+@testable import UsageRecording
 
 @Suite("Records of several nodes, merged by time")
 struct MergedRecordsTests {

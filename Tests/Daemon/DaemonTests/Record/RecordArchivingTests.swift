@@ -7,8 +7,8 @@ import Telemetry
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// The archiving of an audit record that covers slightly more than thirteen months. In each test, record 1 is the first
 /// use of the audit key.

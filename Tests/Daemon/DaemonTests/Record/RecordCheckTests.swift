@@ -6,7 +6,7 @@ import Locks
 import TestSupport
 import Testing
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// The daemon's own check of its audit record. In each test, record 1 is the first use of the audit key, and is sealed.
 @Suite struct RecordCheckTests {

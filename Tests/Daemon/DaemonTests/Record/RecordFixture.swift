@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 import WorkerSupervision
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// A ledger in a fresh directory with its recorder and seals, and an HSM token in software.
 struct RecordFixture {

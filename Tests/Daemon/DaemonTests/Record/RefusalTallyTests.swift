@@ -9,8 +9,8 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// Refusals that the daemon counts, and summarises in one record for each uid and minute.
 @Suite struct RefusalTallyTests {

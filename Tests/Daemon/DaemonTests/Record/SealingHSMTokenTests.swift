@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WorkerSupervision
 
-@testable import Daemon
+@testable import UsageRecording
 
 @Suite("The HSM token that seals")
 struct SealingHSMTokenTests {

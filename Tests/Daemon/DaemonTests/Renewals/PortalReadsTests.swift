@@ -7,6 +7,7 @@ import Refusals
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The reads of Apple's lists: one request after another, each handed out once, judged by the daemon.
 @Suite struct PortalReadsTests {

@@ -20,6 +20,7 @@ import WorkerProtocol
 @testable import DaemonConfiguration
 @testable import HTTPListener
 @testable import Telemetry
+@testable import UsageRecording
 @testable import WorkerSupervision
 
 /// The outbound program's endpoints: a real worker with a service key in SoftHSM, a real ledger, and no network.

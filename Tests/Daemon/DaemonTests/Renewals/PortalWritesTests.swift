@@ -12,6 +12,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The changes at Apple: each is handed out once, has one result, and is never repeated.
 @Suite struct PortalWritesTests {

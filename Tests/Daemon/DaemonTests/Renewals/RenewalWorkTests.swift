@@ -11,6 +11,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The work of a node with merchants' keys for an open renewal, with HSM tokens in software and times that the test sets.
 @Suite struct RenewalWorkTests {

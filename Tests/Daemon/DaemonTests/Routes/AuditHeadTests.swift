@@ -4,6 +4,7 @@ import Refusals
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("GET /v1/audit/head, and an export from a head")
 struct AuditHeadTests {

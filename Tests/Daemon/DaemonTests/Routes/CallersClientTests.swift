@@ -7,6 +7,7 @@ import TokenForge
 @testable import Daemon
 @testable import DaemonConfiguration
 @testable import HTTPListener
+@testable import UsageRecording
 
 /// The header `Paytokend-Client`, in which a caller names its own client. The daemon uses it only for fair sharing.
 @Suite struct CallersClientTests {

@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-@testable import Daemon
 @testable import Telemetry
+@testable import UsageRecording
 
 /// The header `traceparent` (W3C Trace Context, Recommendation of 2021-11-23, §3.2). The first example (§3.2.3) and the
 /// rules for other versions (§3.2.4) come from the Recommendation.

@@ -17,6 +17,7 @@ import WorkerProtocol
 @testable import Daemon
 @testable import HTTPListener
 @testable import Telemetry
+@testable import UsageRecording
 @testable import WorkerSupervision
 
 /// The payments socket's paths with a real ledger and one active merchant key. A stand-in that knows each payment

@@ -9,6 +9,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("Decrypt and verify, without a worker")
 struct PaymentRoutesTests {

@@ -14,6 +14,7 @@ import Testing
 @testable import Daemon
 @testable import DaemonConfiguration
 @testable import HTTPListener
+@testable import UsageRecording
 
 /// The audit record's routes with a ledger in a fresh directory, sealed by a key in software.
 struct RecordRoutesFixture {

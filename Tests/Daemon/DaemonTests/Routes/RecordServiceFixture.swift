@@ -16,6 +16,7 @@ import WorkerProtocol
 @testable import Daemon
 @testable import DaemonConfiguration
 @testable import HTTPListener
+@testable import UsageRecording
 
 /// The audit record's routes on a listener, for the peers that an access policy admits.
 struct RecordServiceFixture {

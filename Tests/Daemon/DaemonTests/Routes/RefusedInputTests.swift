@@ -5,8 +5,8 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
 @testable import HTTPListener
+@testable import UsageRecording
 @testable import WorkerSupervision
 
 /// The answer to a request that the daemon refuses because two workers ended while they processed the same input.

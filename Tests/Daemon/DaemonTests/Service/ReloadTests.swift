@@ -11,6 +11,7 @@ import TokenForge
 @testable import DaemonConfiguration
 @testable import ServerProgram
 @testable import Telemetry
+@testable import UsageRecording
 
 /// A reload of the daemon's parts in the test's process, as SIGHUP causes it.
 @Suite("Reload")

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The clock's part in readiness, at times that the test sets.
 @Suite struct ClockProbeTests {

@@ -2,7 +2,7 @@ import Locks
 import Logging
 import Testing
 
-@testable import Daemon
+@testable import UsageRecording
 
 /// Log lines for faults, at times that the test sets.
 @Suite struct FaultLogTests {

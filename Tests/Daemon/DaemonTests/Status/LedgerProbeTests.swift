@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import UsageRecording
 
 /// The probe of the ledger. One probe runs at a time, and requests wait for it for a limited time.
 @Suite struct LedgerProbeTests {

@@ -8,6 +8,7 @@ import Testing
 
 @testable import Daemon
 @testable import DaemonConfiguration
+@testable import UsageRecording
 
 /// `/readyz` for peers that no access rule matches.
 @Suite struct UnmatchedPeerTests {

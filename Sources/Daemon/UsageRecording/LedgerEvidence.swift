@@ -1,5 +1,5 @@
-import AuditChain
-import Ledger
+package import AuditChain
+package import Ledger
 import Refusals
 import WorkerSupervision
 
@@ -79,7 +79,7 @@ struct LedgerEvidence: Sendable {
 }
 
 /// A contradiction between the ledger and its HSM token.
-enum LedgerDisagreement: Sendable, Equatable {
+package enum LedgerDisagreement: Sendable, Equatable {
     /// The ledger is new, but the HSM token has an audit key or remembers an audit checkpoint, so there was another ledger.
     /// If the new ledger is accepted, it takes over the audit key with this `keyId`; nil if no single key qualifies.
     case lost(remembered: Checkpoint?, keyId: AuditDigest?)
@@ -102,7 +102,7 @@ enum LedgerDisagreement: Sendable, Equatable {
     var hsmTokenSequence: Int? { remembered?.sequence }
 
     /// The finding that all nodes of the ledger must learn of; nil for a disagreement that concerns only this node.
-    var finding: LedgerHold.Finding? {
+    package var finding: LedgerHold.Finding? {
         switch self {
         case .lost(let remembered, let keyId):
             LedgerHold.Finding(
@@ -120,7 +120,7 @@ enum LedgerDisagreement: Sendable, Equatable {
 
     /// The disagreement and its remedy, in sentences for operators. Nothing may compare this text, since its wording
     /// may change. An approval is compared by ``DetectedRestore/parameters`` instead.
-    var description: String {
+    package var description: String {
         switch self {
         case .lost(let remembered, let keyId):
             "The ledger is new, but the HSM token remembers "

@@ -1,8 +1,8 @@
 import AuditChain
 import FairShares
-import Ledger
+package import Ledger
 import Locks
-import Logging
+package import Logging
 
 /// The daemon's check of its own record. Once a minute, and before each audit checkpoint that is due, it verifies the part
 /// of the chain that is new since the last check.
@@ -10,12 +10,12 @@ import Logging
 /// It detects early if the ledger was changed after a record was written and before it was sealed. It is no proof: it
 /// reads each line only once, and so misses a later change to that line. `paytokenctl audit verify` gives a proof.
 /// Apart from audit checkpoints that are due, nothing waits for it.
-final class RecordCheck: Sendable {
+package final class RecordCheck: Sendable {
     /// The result of the last check.
-    struct Finding: Sendable, Equatable {
+    package struct Finding: Sendable, Equatable {
         let at: ContinuousClock.Instant
         /// The place and kind of the break in the chain; nil if the chain is intact.
-        let fault: String?
+        package let fault: String?
     }
 
     private struct Progress {
@@ -53,7 +53,7 @@ final class RecordCheck: Sendable {
     /// Allows one check at a time.
     private let lock = AsyncLock()
 
-    init(
+    package init(
         ledger: any Ledger, logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         self.ledger = ledger
@@ -62,10 +62,10 @@ final class RecordCheck: Sendable {
     }
 
     /// The result of the last check; nil before the first.
-    var finding: Finding? { state.withLock { $0.finding } }
+    package var finding: Finding? { state.withLock { $0.finding } }
 
     /// A sentence for `status` if the chain is broken; else empty.
-    var warnings: [String] {
+    package var warnings: [String] {
         guard let fault = finding?.fault else { return [] }
         return [
             "The record's chain is broken: \(fault). Verify the record, and find out who can write to the ledger."
@@ -73,9 +73,9 @@ final class RecordCheck: Sendable {
     }
 
     /// The time since the last check; nil before the first.
-    var age: Duration? { finding.map { $0.at.duration(to: now()) } }
+    package var age: Duration? { finding.map { $0.at.duration(to: now()) } }
 
-    func start() -> Task<Void, Never> {
+    package func start() -> Task<Void, Never> {
         Task.repeating(every: Self.pause) { await self.run() }
     }
 

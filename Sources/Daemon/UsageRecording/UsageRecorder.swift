@@ -1,8 +1,8 @@
-import AuditChain
-import DaemonAPI
-import DaemonConfiguration
-import Ledger
-import Refusals
+package import AuditChain
+package import DaemonAPI
+package import DaemonConfiguration
+package import Ledger
+package import Refusals
 
 // The key-usage record: which caller did what with which key. It is a hash chain in the ledger, which the HSM token's audit
 // key seals.
@@ -20,14 +20,18 @@ import Refusals
 // Start here, then read LedgerGate. The chain itself (lines, hashes, verification) is in the target AuditChain.
 
 /// Writes an audit record for each request.
-struct UsageRecorder: Sendable {
-    let ledger: any Ledger
-    let tally: RefusalTally
-    let faults: FaultLog
-    let clock: WallClock
+package struct UsageRecorder: Sendable {
+    package let ledger: any Ledger
+    package let tally: RefusalTally
+    package let faults: FaultLog
+    package let clock: WallClock
+
+    package init(ledger: any Ledger, tally: RefusalTally, faults: FaultLog, clock: WallClock) {
+        (self.ledger, self.tally, self.faults, self.clock) = (ledger, tally, faults, clock)
+    }
 
     /// Returns the audit record of a request, from the facts that are known so far.
-    func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
+    package func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
         let facts = draft.facts
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
@@ -39,7 +43,7 @@ struct UsageRecorder: Sendable {
     }
 
     /// Returns the reference of this node's audit record with this sequence; nil if `sequence` is nil.
-    func reference(_ sequence: Int?) -> AuditReference? {
+    package func reference(_ sequence: Int?) -> AuditReference? {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
@@ -47,14 +51,14 @@ struct UsageRecorder: Sendable {
     /// refusals in this minute (``RefusalTally``).
     ///
     /// - Returns: true if the refusal was counted. It must then not be recorded.
-    func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
+    package func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
         draft.sequence == nil && tally.counts(code, of: draft.facts, by: caller)
     }
 
     /// Records a refusal of an authorized caller.
     ///
     /// If the record cannot be written, the refusal keeps its own code, and the ledger counts the record as lost.
-    func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
+    package func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // While the ledger is known to fail, for example on a full disk, the refusal must not wait for a commit.
@@ -78,7 +82,7 @@ struct UsageRecorder: Sendable {
     ///
     /// - Throws: ledger_unavailable. The caller must then not show the answer or perform the operation.
     @discardableResult
-    func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
+    package func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
             return try await ledger.append(auditRecord)
         } catch {
@@ -91,7 +95,7 @@ struct UsageRecorder: Sendable {
     ///
     /// - Returns: the sequences of the records, in order.
     @discardableResult
-    func append(_ auditRecords: [AuditRecord]) async throws(Refusal) -> [Int] {
+    package func append(_ auditRecords: [AuditRecord]) async throws(Refusal) -> [Int] {
         do throws(LedgerFailure) {
             return try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
         } catch {
@@ -102,14 +106,14 @@ struct UsageRecorder: Sendable {
 
     /// Commits an administrative change together with its records. The last of these becomes the request's
     /// audit record.
-    func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
+    package func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
 
     /// Stores a request for a second person's approval.
     ///
     /// - Returns: the stored request.
-    func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
+    package func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
         draft.setEvent(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
             AdministrativeChange(
@@ -120,7 +124,7 @@ struct UsageRecorder: Sendable {
 }
 
 extension ApprovalRequest {
-    init(_ approval: Approval) {
+    package init(_ approval: Approval) {
         self.init(
             approval: approval.identifier, operation: approval.operation, parameters: approval.parameters,
             reason: approval.reason, expires: AuditTime(approval.expires))

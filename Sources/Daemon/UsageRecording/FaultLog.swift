@@ -1,5 +1,5 @@
 import Locks
-import Logging
+package import Logging
 
 /// Logs the faults that make the daemon answer requests with 503. A fault is logged when it begins, then at most every
 /// ten seconds with the number of requests, and when it has ended.
@@ -11,7 +11,7 @@ import Logging
 /// A component has at most one fault at a time. The reasons of its failures may differ between requests, for example in the
 /// number of waiting calls. A line has the reason of the request that causes the line, and counts all requests since the
 /// previous line.
-final class FaultLog: Sendable {
+package final class FaultLog: Sendable {
     private struct Fault {
         var loggedAt: ContinuousClock.Instant
         /// The number of failed requests since the last log line, for any reason.
@@ -23,7 +23,7 @@ final class FaultLog: Sendable {
     }
 
     /// The component name of the ledger in fault log lines.
-    static let ledger = "ledger"
+    package static let ledger = "ledger"
 
     private static let pause = Duration.seconds(10)
     private static let rest = Duration.seconds(1)
@@ -31,7 +31,7 @@ final class FaultLog: Sendable {
     private let now: @Sendable () -> ContinuousClock.Instant
     private let faults = Mutex<[String: Fault]>([:])
 
-    init(logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+    package init(logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
         self.logger = logger
         self.now = now
     }
@@ -40,7 +40,7 @@ final class FaultLog: Sendable {
     /// - Parameters:
     ///   - component: the component's name, such as `ledger` or `token primary`.
     ///   - reason: one sentence. It must not contain an untrusted caller's bytes.
-    func began(_ component: String, _ reason: String) {
+    package func began(_ component: String, _ reason: String) {
         let now = now()
         let count = faults.withLock { faults -> Int? in
             var fault = faults[component] ?? Fault(loggedAt: now - Self.pause, lastingSince: now)
@@ -63,7 +63,7 @@ final class FaultLog: Sendable {
     }
 
     /// Notes that the component was used without a failure.
-    func ended(_ component: String) {
+    package func ended(_ component: String) {
         let hasEnded = faults.withLock { faults -> Bool in
             // Usually the component has no fault, and the function ends here.
             guard let fault = faults[component] else { return false }

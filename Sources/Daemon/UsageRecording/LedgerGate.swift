@@ -1,19 +1,19 @@
 import AuditChain
-import FairShares
+package import FairShares
 import Foundation
-import Ledger
+package import Ledger
 import Locks
-import Logging
-import Refusals
+package import Logging
+package import Refusals
 import WorkerProtocol
-import WorkerSupervision
+package import WorkerSupervision
 
 /// The write gate of the ledger. The daemon releases and changes nothing before the ledger has been compared with what
 /// the HSM token remembers. A ledger that was lost or rolled back lacks the latest claims. With such a ledger, keys
 /// that were suspended or compromised later could decrypt again.
-final class LedgerGate: Sendable {
+package final class LedgerGate: Sendable {
     /// The result of the comparison. The gate admits releases and changes only while it is `open`.
-    enum Position: Sendable, Equatable {
+    package enum Position: Sendable, Equatable {
         /// The ledger has not been compared with the HSM token yet.
         case waiting
         /// Ledger and HSM token agree.
@@ -22,9 +22,9 @@ final class LedgerGate: Sendable {
         case held(LedgerDisagreement)
     }
 
-    let ledger: any Ledger
+    package let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    let checkpoints: Checkpoints
+    package let checkpoints: Checkpoints
     let clock: WallClock
     let logger: Logger
     private let widestWindow: @Sendable () -> Duration?
@@ -34,14 +34,14 @@ final class LedgerGate: Sendable {
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
     /// Allows one comparison, or one replacement of a lost audit key, at a time.
-    let comparisons = AsyncLock()
+    package let comparisons = AsyncLock()
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// Yields one element: the position after the first comparison that succeeds.
-    let verdicts: AsyncStream<Position>
+    package let verdicts: AsyncStream<Position>
 
     /// - Parameter widestWindow: a function that returns the widest signing-time window in force; nil while a window
     ///   is off.
-    init(
+    package init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, checkpoints: Checkpoints, clock: WallClock, logger: Logger,
         widestWindow: @escaping @Sendable () -> Duration?
     ) {
@@ -54,10 +54,10 @@ final class LedgerGate: Sendable {
         (verdicts, firstVerdict) = AsyncStream.makeStream(of: Position.self, bufferingPolicy: .bufferingOldest(1))
     }
 
-    var position: Position { state.withLock { $0 } }
+    package var position: Position { state.withLock { $0 } }
 
     /// The sentence that explains the position `waiting`, with the last failure of a comparison.
-    var waitingReason: String {
+    package var waitingReason: String {
         let failure = lastFailure.withLock { $0 }
         return "The ledger has yet to be compared with the HSM token \(hsmToken.name), which seals its record."
             + (failure.map { " The last comparison failed: \($0)" } ?? "")
@@ -74,7 +74,7 @@ final class LedgerGate: Sendable {
 
     /// Throws while nothing may be released or changed.
     /// - Throws: ledger_unavailable.
-    func admit() throws(Refusal) {
+    package func admit() throws(Refusal) {
         switch position {
         case .open: return
         case .waiting:
@@ -98,7 +98,7 @@ final class LedgerGate: Sendable {
     ///   - openings: a stream that yields an element each time a worker has opened the HSM token.
     ///   - isServing: a function that returns true while the HSM token can be read. If it returns false, the task waits for
     ///     the next opening.
-    func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
+    package func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             async let comparing: Void = compare(at: openings, isServing: isServing)
             // The position may also become known without the HSM token (``openAfterLoss()``).

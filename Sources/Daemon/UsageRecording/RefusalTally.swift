@@ -1,10 +1,10 @@
-import AccessControl
+package import AccessControl
 import AuditChain
-import DaemonConfiguration
+package import DaemonConfiguration
 import Foundation
-import Ledger
+package import Ledger
 import Locks
-import Refusals
+package import Refusals
 
 /// Counts the refusals that get no record of their own. Some of them happened before a request was read completely. The
 /// others are refusals of an authorized caller that used no key, beyond ``maximumRecorded`` in a minute.
@@ -13,7 +13,7 @@ import Refusals
 /// different rules may match them. The uid then has a record for each rule. Accounts that a rule admits by a group
 /// alone, or that no rule admits, are limited to ``maximumUnnamed`` such records in a minute. The uids beyond this
 /// limit share one record, since one account can have thousands of uids (subuid(5)).
-final class RefusalTally: Sendable {
+package final class RefusalTally: Sendable {
     /// The maximum number of refusals without use of a key that get their own records, for each caller and minute. In
     /// quiet times, a backend that forwards every payment token stays below this limit, so that each refusal can be
     /// found by its transaction.
@@ -51,13 +51,13 @@ final class RefusalTally: Sendable {
     private let recorded = Mutex(Recorded())
     private let clock: WallClock
 
-    init(clock: WallClock) {
+    package init(clock: WallClock) {
         self.clock = clock
     }
 
     /// Counts a refusal.
     /// - Parameter caller: the peer's caller; nil if no rule matched the peer.
-    func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
+    package func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
         let unnamed = caller.map(\.unnamedAccounts) ?? .unmatched
         counts.withLock { counts in
@@ -124,16 +124,18 @@ final class RefusalTally: Sendable {
 }
 
 /// Writes the summaries of the refusals into the record when their minute has ended.
-struct RefusalSummaries: Sendable {
+package struct RefusalSummaries: Sendable {
     let tally: RefusalTally
     let ledger: any Ledger
 
-    func start() -> Task<Void, Never> {
+    package init(tally: RefusalTally, ledger: any Ledger) { (self.tally, self.ledger) = (tally, ledger) }
+
+    package func start() -> Task<Void, Never> {
         Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
     /// Writes the summaries of all counted refusals when the daemon stops, including the current minute.
-    func finish() async {
+    package func finish() async {
         for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {
                 _ = try await ledger.append(auditRecord)

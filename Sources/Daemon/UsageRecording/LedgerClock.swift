@@ -1,7 +1,7 @@
-import DaemonAPI
+package import DaemonAPI
 import Encodings
-import Foundation
-import Ledger
+package import Foundation
+package import Ledger
 import Refusals
 
 /// Compares the daemon's clock with the times in the ledger.
@@ -9,42 +9,46 @@ import Refusals
 /// Callers notice a wrong clock only by refusals. While the clock is late, all payment tokens appear to be signed in
 /// the future. If the clock was ahead in the past, recent claims may have been pruned. After the clock is corrected,
 /// the daemon refuses payment tokens that were signed before ``LedgerTimes/forgottenBefore`` as replays.
-struct LedgerClock: Sendable {
-    let ledger: any Ledger
-    let clock: WallClock
+package struct LedgerClock: Sendable {
+    package let ledger: any Ledger
+    package let clock: WallClock
     /// Returns the widest signing-time window of the configuration in force; nil while a window is off.
     let widestWindow: @Sendable () -> Duration?
 
+    package init(ledger: any Ledger, clock: WallClock, widestWindow: @escaping @Sendable () -> Duration?) {
+        (self.ledger, self.clock, self.widestWindow) = (ledger, clock, widestWindow)
+    }
+
     /// The result of comparing the clock with the ledger's times.
-    struct Comparison: Sendable, Equatable {
-        let now: Date
-        let times: LedgerTimes
+    package struct Comparison: Sendable, Equatable {
+        package let now: Date
+        package let times: LedgerTimes
         /// The widest signing-time window; nil if a window is off.
-        let window: Duration?
+        package let window: Duration?
 
         /// The seconds by which the clock is earlier than the newest record, or than ``LedgerTimes/forgottenBefore`` if
         /// that is later. 0 if the clock is later than both.
-        var secondsBehind: Double {
+        package var secondsBehind: Double {
             [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
         }
 
         /// The clock's time, or the latest time in the ledger if that is later. With this time, a clock that is set
         /// back cannot make a deactivated key decrypt again.
-        var confirmed: Date { now.addingTimeInterval(secondsBehind) }
+        package var confirmed: Date { now.addingTimeInterval(secondsBehind) }
 
         /// The time of the newest record, if it is later than the clock by more than ``tolerance``.
-        var recordAhead: Date? {
+        package var recordAhead: Date? {
             times.newestRecord.flatMap { $0.timeIntervalSince(now) > tolerance ? $0 : nil }
         }
 
         /// The signing time before which every payment token is refused, if it is later than the clock.
-        var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
+        package var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
 
         /// The permitted difference between clocks in seconds: the widest window, or 5 minutes if a window is off.
         var tolerance: TimeInterval { (window ?? .seconds(300)) / .seconds(1) }
     }
 
-    func compare() async throws(LedgerFailure) -> Comparison {
+    package func compare() async throws(LedgerFailure) -> Comparison {
         let times = try await ledger.times()
         return Comparison(now: clock.now(), times: times, window: widestWindow())
     }
@@ -52,7 +56,7 @@ struct LedgerClock: Sendable {
 
 extension LedgerClock.Comparison {
     /// The reasons why the clock makes the daemon refuse payments; empty if the clock agrees with the ledger.
-    var reasons: [ReadinessAnswer.Reason] {
+    package var reasons: [ReadinessAnswer.Reason] {
         [restoreReason, forgottenReason, lateClockReason].compactMap { $0 }
     }
 
@@ -93,8 +97,8 @@ extension LedgerClock.Comparison {
 }
 
 /// The source of the current time. Tests replace it.
-struct WallClock: Sendable {
-    let now: @Sendable () -> Date
+package struct WallClock: Sendable {
+    package let now: @Sendable () -> Date
 
-    static let system = WallClock { Date() }
+    package static let system = WallClock { Date() }
 }

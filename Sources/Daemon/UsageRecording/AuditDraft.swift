@@ -1,20 +1,20 @@
 import AccessControl
-import AuditChain
-import DaemonConfiguration
-import KeyTypes
+package import AuditChain
+package import DaemonConfiguration
+package import KeyTypes
 import Locks
-import MerchantKeys
-import PaymentToken
-import Telemetry
+package import MerchantKeys
+package import PaymentToken
+package import Telemetry
 
 /// The facts for the audit record of a request in progress. A refused request is recorded with the facts that were known at
 /// the refusal.
 ///
 /// The draft can contain only identifiers, digests and words from closed sets. So no part of a request's body can get into
 /// the record.
-final class AuditDraft: Sendable {
+package final class AuditDraft: Sendable {
     /// The facts about the request that are known so far.
-    struct RequestFacts: Sendable, Equatable {
+    package struct RequestFacts: Sendable, Equatable {
         /// The event, which is `request` until the endpoint sets another.
         var event = AuditEvent.request
         var merchant: AuditText?
@@ -23,14 +23,14 @@ final class AuditDraft: Sendable {
         var protection: AuditProtection?
         var hsmToken: AuditText?
         /// True once an HSM token may have used a key, even if it has not answered.
-        var mayHaveReachedHSM = false
+        package var mayHaveReachedHSM = false
         /// The value of the caller's `traceparent` header.
         var trace: AuditTrace?
     }
 
     private let state: Mutex<(facts: RequestFacts, sequence: Int?)>
 
-    init(trace: CallersTrace? = nil) {
+    package init(trace: CallersTrace? = nil) {
         var facts = RequestFacts()
         facts.trace = trace.flatMap {
             AuditTrace(traceId: $0.traceIdentifier, parentId: $0.parentIdentifier)
@@ -38,32 +38,32 @@ final class AuditDraft: Sendable {
         state = Mutex((facts: facts, sequence: nil))
     }
 
-    var facts: RequestFacts { state.withLock { $0.facts } }
+    package var facts: RequestFacts { state.withLock { $0.facts } }
 
     /// The sequence of the audit record, if it has already been written, for example in the operation's transaction; else
     /// nil.
     var sequence: Int? { state.withLock { $0.sequence } }
 
-    func setEvent(_ event: AuditEvent) {
+    package func setEvent(_ event: AuditEvent) {
         state.withLock { $0.facts.event = event }
     }
 
-    func setSubject(_ paymentToken: PaymentToken) {
+    package func setSubject(_ paymentToken: PaymentToken) {
         state.withLock {
             $0.facts.publicKeyHash = AuditDigest(bytes: paymentToken.publicKeyHash.bytes)
             $0.facts.transactionId = AuditDigest(bytes: paymentToken.transactionIdentifier.bytes)
         }
     }
 
-    func setSubject(_ transaction: TransactionIdentifier) {
+    package func setSubject(_ transaction: TransactionIdentifier) {
         state.withLock { $0.facts.transactionId = AuditDigest(bytes: transaction.bytes) }
     }
 
-    func setSubject(key: PublicKeyHash) {
+    package func setSubject(key: PublicKeyHash) {
         state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
     }
 
-    func setSubject(_ key: KeyEntry) {
+    package func setSubject(_ key: KeyEntry) {
         state.withLock {
             $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
             $0.facts.merchant =
@@ -72,17 +72,17 @@ final class AuditDraft: Sendable {
         }
     }
 
-    func setSubject(merchant: String, of wallet: Wallet = .applePay) {
+    package func setSubject(merchant: String, of wallet: Wallet = .applePay) {
         state.withLock { $0.facts.merchant = AuditText(merchant, of: wallet) }
     }
 
     /// Records that a key is about to be tried. An Apple Pay token names its only key, which is recorded already.
-    func tries(_ key: PublicKeyHash) {
+    package func tries(_ key: PublicKeyHash) {
         change { decryption in AuditDigest(bytes: key.bytes).map { decryption.triedKeys.append($0) } }
     }
 
     /// Changes the details of a Google Pay decryption; does nothing for any other event.
-    func change(_ body: (inout GooglePayDecryption) -> Void) {
+    package func change(_ body: (inout GooglePayDecryption) -> Void) {
         state.withLock { state in
             guard case .decryptGooglePay(var decryption) = state.facts.event else { return }
             body(&decryption)
@@ -90,28 +90,28 @@ final class AuditDraft: Sendable {
         }
     }
 
-    func used(hsmToken: String, protection: ProtectionTier?) {
+    package func used(hsmToken: String, protection: ProtectionTier?) {
         state.withLock {
             $0.facts.hsmToken = AuditText(hsmToken)
             $0.facts.protection = protection.map { AuditProtection($0) }
         }
     }
 
-    func used(hsmToken: String) {
+    package func used(hsmToken: String) {
         state.withLock { $0.facts.hsmToken = AuditText(hsmToken) }
     }
 
-    func mayHaveReachedHSM(_ mayHave: Bool) {
+    package func mayHaveReachedHSM(_ mayHave: Bool) {
         state.withLock { $0.facts.mayHaveReachedHSM = mayHave }
     }
 
-    func recorded(at sequence: Int?) {
+    package func recorded(at sequence: Int?) {
         state.withLock { $0.sequence = sequence }
     }
 }
 
 extension AuditProtection {
-    init(_ tier: ProtectionTier) {
+    package init(_ tier: ProtectionTier) {
         self =
             switch tier {
             case .a: .a
@@ -123,7 +123,7 @@ extension AuditProtection {
 
 extension AuditCaller {
     /// Creates the audit record's caller from a peer that a rule matched.
-    init(_ caller: Caller) {
+    package init(_ caller: Caller) {
         self.init(caller.peer, name: AuditText(caller.name))
     }
 
@@ -144,5 +144,5 @@ extension AuditText {
 
 extension KeyUse {
     /// The wallet whose company knows the merchant of a key with this use.
-    var wallet: Wallet { self == .googlePay ? .googlePay : .applePay }
+    package var wallet: Wallet { self == .googlePay ? .googlePay : .applePay }
 }

@@ -1,19 +1,21 @@
-import AuditChain
+package import AuditChain
 import Encodings
-import FairShares
+package import FairShares
 import Foundation
-import HTTPListener
-import Ledger
+package import HTTPListener
+package import Ledger
 import NIOPosix
-import Refusals
+package import Refusals
 
 /// Allows one copy of the ledger at a time, since each copy needs as much disk space as the ledger itself.
-final class LedgerCopyLock: Sendable {
+package final class LedgerCopyLock: Sendable {
     private let lock = AsyncLock()
+
+    package init() {}
 
     /// Acquires the lock, which is released with the lease.
     /// - Throws: overloaded while another copy is being made or sent.
-    func acquire() throws(Refusal) -> AsyncLock.Lease {
+    package func acquire() throws(Refusal) -> AsyncLock.Lease {
         guard let lease = lock.lease() else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
         }
@@ -23,11 +25,11 @@ final class LedgerCopyLock: Sendable {
 
 /// A copy of the ledger in a file without a name. The file is unlinked as soon as it is open. It therefore disappears when
 /// the copy has been sent, or when this process ends.
-final class LedgerCopy: Sendable {
+package final class LedgerCopy: Sendable {
     /// The size of the copy in bytes.
-    let bytes: Int
+    package let bytes: Int
     /// The SHA-256 of the copy.
-    let digest: AuditDigest
+    package let digest: AuditDigest
     private let file: FileHandle
     private let lease: AsyncLock.Lease
 
@@ -37,7 +39,7 @@ final class LedgerCopy: Sendable {
     ///
     /// - Parameter path: the path of the ledger's file.
     /// - Throws: ledger_unavailable.
-    static func make(
+    package static func make(
         of ledger: any Ledger, nextTo path: String, lease: AsyncLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255) })
@@ -69,7 +71,7 @@ final class LedgerCopy: Sendable {
 
     deinit { try? file.close() }
 
-    func write(to writer: BodyWriter) async throws {
+    package func write(to writer: BodyWriter) async throws {
         while true {
             let piece = try await Self.onAnotherThread { [file] in
                 Array(try file.read(upToCount: Self.pieceBytes) ?? Data())

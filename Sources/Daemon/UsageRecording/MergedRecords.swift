@@ -1,21 +1,27 @@
-import AuditChain
-import Ledger
+package import AuditChain
+package import Ledger
 
 /// Reads pages of one node's records, or of several nodes' records merged by time.
 ///
 /// The records of each chain keep their own order. The time only determines which chain provides the next record. A wrong
 /// clock can therefore misplace records among those of other nodes, but no record is left out or repeated.
-struct MergedRecords: Sendable {
+package struct MergedRecords: Sendable {
     /// The maximum number of nodes that are merged, since each page reads all of their chains, and the cursor names all of
     /// them.
-    static let maximumNodes = 64
+    package static let maximumNodes = 64
 
     let chains: [(node: AuditNode, chain: any ChainReading)]
     let filter: AuditFilter
     let order: AuditOrder
 
+    package init(
+        chains: [(node: AuditNode, chain: any ChainReading)], filter: AuditFilter, order: AuditOrder
+    ) {
+        (self.chains, self.filter, self.order) = (chains, filter, order)
+    }
+
     /// The position after a page: `42` for a single chain, `node-1:42,node-2:17` for several.
-    struct Cursor: Sendable, Equatable {
+    package struct Cursor: Sendable, Equatable {
         private(set) var sequences: [AuditNode?: Int]
 
         /// Parses a cursor: one sequence for a query of a single node, pairs of node and sequence for a query of all nodes.
@@ -41,20 +47,20 @@ struct MergedRecords: Sendable {
             self.sequences = sequences
         }
 
-        var text: String {
+        package var text: String {
             if let only = sequences[nil] { return String(only) }
             return sequences.map { ($0.key?.name ?? "", $0.value) }.sorted { $0.0 < $1.0 }
                 .map { "\($0.0):\($0.1)" }.joined(separator: ",")
         }
     }
 
-    struct Page: Sendable {
-        let records: [StoredRecord]
+    package struct Page: Sendable {
+        package let records: [StoredRecord]
         /// The position after this page, from which the next page is read; nil on the last page.
-        let next: Cursor?
+        package let next: Cursor?
     }
 
-    func page(after cursor: Cursor?, limit: Int) async throws(LedgerFailure) -> Page {
+    package func page(after cursor: Cursor?, limit: Int) async throws(LedgerFailure) -> Page {
         if chains.count == 1, cursor?.sequences.keys.contains(nil) ?? true {
             let page = try await chains[0].chain.records(
                 filter, order: order, after: cursor?.sequences[nil], limit: limit)

@@ -1,22 +1,24 @@
-import AuditChain
-import Ledger
-import Refusals
+package import AuditChain
+package import Ledger
+package import Refusals
 
 /// The chains of all nodes in the ledger, this node's first.
-struct NodeChains: Sendable {
-    struct Chain: Sendable {
-        let node: AuditNode
-        let chain: any ChainReading
+package struct NodeChains: Sendable {
+    package struct Chain: Sendable {
+        package let node: AuditNode
+        package let chain: any ChainReading
         /// True if this daemon writes the chain, and so can seal it.
-        let isOwn: Bool
+        package let isOwn: Bool
     }
 
     let trail: any AuditTrail
     let nodes: any Ledger
 
+    package init(trail: any AuditTrail, nodes: any Ledger) { (self.trail, self.nodes) = (trail, nodes) }
+
     /// Returns the chains that the query selects.
     /// - Throws: malformed_request if the query names an unknown node; the details list the known nodes.
-    func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {
+    package func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {
         let own = Chain(node: try await Self.reading(await trail.head()).node, chain: trail, isOwn: true)
         if query == .own || query == .one(own.node) { return [own] }
         let known = try await Self.reading(await nodes.nodes())
@@ -35,7 +37,7 @@ struct NodeChains: Sendable {
     }
 
     /// Makes a call to the ledger, and returns its result. If the call fails, throws ``LedgerFailure/refusalToReader``.
-    static func reading<Value>(
+    package static func reading<Value>(
         _ call: @autoclosure () async throws(LedgerFailure) -> Value
     ) async throws(Refusal) -> Value {
         do throws(LedgerFailure) {
@@ -49,7 +51,7 @@ struct NodeChains: Sendable {
 extension LedgerFailure {
     /// The refusal for a caller that reads the record. Its sentence differs from that of ``refusal``, since the caller
     /// did not request a release.
-    var refusalToReader: Refusal {
+    package var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")
     }

@@ -1,7 +1,7 @@
 import AuditChain
-import Ledger
+package import Ledger
 import Locks
-import Logging
+package import Logging
 
 /// Records in this node's own record which keys seal the other nodes' records (trust on first use). Afterwards the ledger's
 /// list of those keys is not trusted alone, since the database's superuser could change it together with the records.
@@ -9,7 +9,7 @@ import Logging
 /// When a node is first seen, its keys in the ledger are trusted. A later key is trusted if a trusted one endorses it.
 /// Otherwise the key is recorded as a conflict, logged, and listed among the warnings of `status`. Releases continue, since
 /// they do not depend on the key that seals the record, and one forged row must not stop all hosts.
-actor OtherNodesAuditKeys {
+package actor OtherNodesAuditKeys {
     /// The maximum number of conflicts that are recorded for one node.
     private static let maximumConflicts = 16
     /// The maximum number of records from a key's announcement (`audit_key_prepare`) to the audit checkpoint that seals
@@ -27,7 +27,7 @@ actor OtherNodesAuditKeys {
     private var lastSeen: [NodeAuditKey]?
     private let conflicts = Mutex<[String]>([])
 
-    init(ledger: any Ledger, gate: LedgerGate, clock: WallClock, logger: Logger) {
+    package init(ledger: any Ledger, gate: LedgerGate, clock: WallClock, logger: Logger) {
         self.ledger = ledger
         self.gate = gate
         self.clock = clock
@@ -35,12 +35,12 @@ actor OtherNodesAuditKeys {
     }
 
     /// One sentence for each key in the ledger that is not endorsed.
-    nonisolated var warnings: [String] { conflicts.withLock { $0 } }
+    package nonisolated var warnings: [String] { conflicts.withLock { $0 } }
 
     /// Records each key of another node that this node does not trust yet, either as trusted or as a conflict. Does
     /// nothing if the keys in the ledger have not changed since the last check. If the ledger fails, the next check
     /// tries again; the ledger's writers log the fault.
-    func check() async {
+    package func check() async {
         // A ledger that has not been compared yet may be an older copy with older keys.
         guard gate.position == .open else { return }
         do throws(LedgerFailure) {

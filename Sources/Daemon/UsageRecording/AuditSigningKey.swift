@@ -1,18 +1,18 @@
-import AuditChain
+package import AuditChain
 import Encodings
 import KeyTypes
-import Ledger
-import Refusals
+package import Ledger
+package import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
 /// The key in the HSM token that signs the audit checkpoints.
-struct AuditSigningKey: Sendable {
+package struct AuditSigningKey: Sendable {
     /// The key's CKA_ID, 16 bytes.
-    let identifier: [UInt8]
+    package let identifier: [UInt8]
     /// The public half as the ledger stores it (`CheckpointKey.init(stored:)`).
-    let publicKey: [UInt8]
-    let checkpointKey: CheckpointKey
+    package let publicKey: [UInt8]
+    package let checkpointKey: CheckpointKey
     /// The algorithm with which the HSM token signs with this key.
     let algorithm: AuditSignatureAlgorithm
 
@@ -51,10 +51,10 @@ struct AuditSigningKey: Sendable {
 /// The identifiers (CKA_ID) of audit keys, 16 bytes: the text `node`, four random bytes, and the first eight bytes of a
 /// SHA-256 of the node's name. Each node can thus tell which keys in a shared HSM token may be its own. Keys of earlier
 /// versions have 16 random bytes, and may belong to any node.
-enum AuditKeyIdentifier {
+package enum AuditKeyIdentifier {
     private static let mark = Array("node".utf8)
 
-    static func newIdentifier(for node: String) -> [UInt8] {
+    package static func newIdentifier(for node: String) -> [UInt8] {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
@@ -72,7 +72,7 @@ enum AuditKeyIdentifier {
 extension AuditHSMToken {
     /// Generates an audit key. Before that, the ledger stores the identifier, and marks the key as planned. If the
     /// daemon ends right after the generation, its next start recognises the key by that identifier.
-    func makeAuditKey(
+    package func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {
         try await refusing(ledger: await ledger.planAuditKey(identifier: identifier, in: name))

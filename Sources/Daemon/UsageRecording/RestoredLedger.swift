@@ -1,21 +1,21 @@
-import AuditChain
+package import AuditChain
 import Foundation
-import Ledger
+package import Ledger
 import Logging
-import Refusals
+package import Refusals
 
 /// The findings that an acceptance would cover: those of this node and of all others.
-struct DetectedRestore: Sendable, Equatable {
-    let node: String
-    let disagreement: LedgerDisagreement?
+package struct DetectedRestore: Sendable, Equatable {
+    package let node: String
+    package let disagreement: LedgerDisagreement?
     /// The findings of all nodes in the ledger; empty if only one node uses it.
-    let holds: [LedgerHold]
+    package let holds: [LedgerHold]
 
     /// True if neither this node nor another has a finding. An acceptance then only sets the fence.
-    var isEmpty: Bool { disagreement == nil && holds.isEmpty }
+    package var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
     /// The sequence of the last record that is remembered outside the ledger; nil if no record is remembered.
-    var rememberedSequence: Int? {
+    package var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }
 
@@ -31,7 +31,7 @@ extension LedgerGate {
     /// Returns the findings that an acceptance would cover.
     /// - Throws: ledger_unavailable until this node has compared ledger and HSM token. Before that, an acceptance could
     ///   not cover this node's finding.
-    func detectedRestore() async throws(Refusal) -> DetectedRestore {
+    package func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
         let status = try await refusing(ledger: await ledger.releaseStatus())
         var disagreement: LedgerDisagreement?
@@ -45,7 +45,7 @@ extension LedgerGate {
 
     /// Throws if a signing-time window is off on any node.
     /// - Throws: invalid_state. Without a window, the signing times of lost claims have no limit, so no fence is safe.
-    func requireBoundedWindows() async throws(Refusal) {
+    package func requireBoundedWindows() async throws(Refusal) {
         try await publishSigningTimeWindow()
         let unbounded = try await refusing(ledger: await ledger.releaseStatus()).unboundedNodes
         guard unbounded.isEmpty else { throw LedgerFailure.windowOff(nodes: unbounded).refusal }
@@ -55,7 +55,7 @@ extension LedgerGate {
     ///
     /// - Returns: the audit key that would seal from then on, or nil if that key does not change; and the ledger's last
     ///   sequence.
-    func examineRestore(
+    package func examineRestore(
         _ matter: DetectedRestore
     ) async throws(Refusal) -> (signing: AuditSigningKey?, ledgerSequence: Int) {
         try await requireBoundedWindows()
@@ -71,7 +71,7 @@ extension LedgerGate {
     ///   - matter: the findings about which the person decided.
     ///   - decision: the second person's decision, committed in one transaction with the acceptance.
     /// - Returns: the ledger's last sequence, and the sequence that was remembered.
-    func acceptRestore(
+    package func acceptRestore(
         _ matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
@@ -88,7 +88,7 @@ extension LedgerGate {
 
     /// Adds the acceptance of the ledger as it is to `change`: the acceptance's audit record, and the fence that it
     /// sets.
-    func addAcceptance(
+    package func addAcceptance(
         of matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier?,
         to change: inout AdministrativeChange
     ) async throws(Refusal) {
@@ -112,14 +112,14 @@ extension LedgerGate {
 
     /// Returns the findings that are accepted when a new audit key replaces a lost one: the findings in the ledger.
     /// This node cannot add a comparison, since the HSM token with the lost key is gone.
-    func restoreAfterLoss() async throws(Refusal) -> DetectedRestore {
+    package func restoreAfterLoss() async throws(Refusal) -> DetectedRestore {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         return DetectedRestore(node: ledger.node, disagreement: nil, holds: status.holds)
     }
 
     /// Takes the ledger into service after a new audit key has replaced a lost one. The transaction that stored the new
     /// key also accepted the ledger as it is.
-    func openAfterLoss() async throws(Refusal) {
+    package func openAfterLoss() async throws(Refusal) {
         _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
         takeFirst(.open)
         logger.warning("the ledger was taken into service without the HSM token that sealed it, which is lost")

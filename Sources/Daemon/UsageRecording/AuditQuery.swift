@@ -1,35 +1,35 @@
-import AuditChain
-import Ledger
-import Refusals
+package import AuditChain
+package import Ledger
+package import Refusals
 
 /// The nodes whose records a query selects: one (`node=NAME`), all (`node=all`), or this node if the parameter is absent.
-enum NodeQuery: Sendable, Equatable {
+package enum NodeQuery: Sendable, Equatable {
     case own
     case one(AuditNode)
     case all
 
     /// Removes the parameter `node` from the query, and parses it.
-    init(takenFrom query: inout [String: String]) throws(Refusal) {
+    package init(takenFrom query: inout [String: String]) throws(Refusal) {
         self =
             try query.take(Self.parameter, "must be a node's name, or all.") { text in
                 text == "all" ? .all : AuditNode(text).map { .one($0) }
             } ?? .own
     }
 
-    static let parameter = "node"
+    package static let parameter = "node"
 }
 
 /// The query of `GET /v1/audit/records`.
-struct AuditPageQuery: Sendable, Equatable {
-    var node: NodeQuery
-    var filter: AuditFilter
-    var order = AuditOrder.newestFirst
+package struct AuditPageQuery: Sendable, Equatable {
+    package var node: NodeQuery
+    package var filter: AuditFilter
+    package var order = AuditOrder.newestFirst
     /// The position after which the page begins, in the direction of ``order``; nil for the first page.
-    var cursor: MergedRecords.Cursor?
-    var limit = 100
+    package var cursor: MergedRecords.Cursor?
+    package var limit = 100
 
     /// - Throws: malformed_request, which names the parameter at fault.
-    init(_ query: [String: String]) throws(Refusal) {
+    package init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)
         let node = node
@@ -48,25 +48,25 @@ struct AuditPageQuery: Sendable, Equatable {
     fileprivate static let conditions: Set = [
         "since", "until", "key", "merchant", "caller", "outcome", "transaction",
     ]
-    static let parameters = conditions.union(["limit", "cursor", "order", NodeQuery.parameter])
+    package static let parameters = conditions.union(["limit", "cursor", "order", NodeQuery.parameter])
 }
 
 /// The query of `GET /v1/audit/export`.
-struct AuditExportQuery: Sendable, Equatable {
-    enum Purpose: String, Sendable {
+package struct AuditExportQuery: Sendable, Equatable {
+    package enum Purpose: String, Sendable {
         case export, verify
     }
 
-    var node: NodeQuery
-    var filter: AuditFilter
-    var format = AuditExportFormat.jsonl
-    var follows = false
-    var purpose = Purpose.export
+    package var node: NodeQuery
+    package var filter: AuditFilter
+    package var format = AuditExportFormat.jsonl
+    package var follows = false
+    package var purpose = Purpose.export
     /// The sequence of the first requested record; nil if the filter's times determine where the export begins.
-    var from: Int?
+    package var from: Int?
 
     /// - Throws: malformed_request, which names the parameter at fault.
-    init(_ query: [String: String]) throws(Refusal) {
+    package init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)
         format = try conditions.take("format", "must be jsonl or csv.") { .init(rawValue: $0) } ?? format
@@ -104,7 +104,7 @@ struct AuditExportQuery: Sendable, Equatable {
 }
 
 extension AuditExportQuery {
-    static let parameters = AuditPageQuery.conditions.union([
+    package static let parameters = AuditPageQuery.conditions.union([
         "format", "follow", "from", "purpose", NodeQuery.parameter,
     ])
 }

@@ -1,4 +1,4 @@
-import AuditChain
+package import AuditChain
 import Crypto
 import Foundation
 import Glibc
@@ -238,7 +238,7 @@ extension AuditDigest {
     /// Returns the SHA-256 of a file; nil if the file cannot be read.
     ///
     /// - Parameter reading: a function that receives each block of the file, in order.
-    static func ofFile(_ path: String, reading: (([UInt8]) -> Void)? = nil) -> AuditDigest? {
+    package static func ofFile(_ path: String, reading: (([UInt8]) -> Void)? = nil) -> AuditDigest? {
         guard let file = FileHandle(forReadingAtPath: path) else { return nil }
         defer { try? file.close() }
         var hash = SHA256()

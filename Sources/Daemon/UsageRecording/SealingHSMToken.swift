@@ -1,16 +1,16 @@
-import KeyTypes
-import Ledger
+package import KeyTypes
+package import Ledger
 import Locks
-import WorkerProtocol
-import WorkerSupervision
+package import WorkerProtocol
+package import WorkerSupervision
 
 /// The HSM token that seals this node's record: it has the audit key, and remembers the newest audit checkpoint.
 ///
 /// For a new ledger it is the configuration's first HSM token. The ledger stores its name with the audit key, so neither
 /// the configuration's order nor an HSM token that is unavailable changes the choice. Only ``AuditKeyChange`` does.
-final class SealingHSMToken: AuditHSMToken {
+package final class SealingHSMToken: AuditHSMToken {
     /// All configured HSM tokens.
-    let all: [any AuditHSMToken]
+    package let all: [any AuditHSMToken]
     private let chosen: Mutex<any AuditHSMToken>
 
     /// - Parameters:
@@ -19,7 +19,7 @@ final class SealingHSMToken: AuditHSMToken {
     ///     seals. If no key has been in service, the last planned key names it. If no configured HSM token has that
     ///     name, the configuration's first HSM token is chosen. Its comparison with the ledger then shows if it has the
     ///     key under another name.
-    init(among all: [any AuditHSMToken], keys: [StoredAuditKey]) {
+    package init(among all: [any AuditHSMToken], keys: [StoredAuditKey]) {
         let name = (keys.last { $0.publicKey != nil } ?? keys.last)?.hsmToken
         self.all = all
         chosen = Mutex(all.first { $0.name == name } ?? all[0])
@@ -27,25 +27,25 @@ final class SealingHSMToken: AuditHSMToken {
 
     /// The HSM token that seals now.
     var current: any AuditHSMToken { chosen.withLock { $0 } }
-    var name: String { current.name }
+    package var name: String { current.name }
 
-    func use(_ hsmToken: any AuditHSMToken) { chosen.withLock { $0 = hsmToken } }
+    package func use(_ hsmToken: any AuditHSMToken) { chosen.withLock { $0 = hsmToken } }
 
-    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await current.auditKeys() }
+    package func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await current.auditKeys() }
 
-    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+    package func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
         try await current.createAuditKey(identifier: identifier)
     }
 
-    func signCheckpoint(
+    package func signCheckpoint(
         _ message: [UInt8], identifier: [UInt8], algorithm: AuditSignatureAlgorithm
     ) async throws(WorkerFailure) -> [UInt8] {
         try await current.signCheckpoint(message, identifier: identifier, algorithm: algorithm)
     }
 
-    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await current.rememberedHeads() }
+    package func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await current.rememberedHeads() }
 
-    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+    package func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
         try await current.rememberHead(line, node: node)
     }
 }

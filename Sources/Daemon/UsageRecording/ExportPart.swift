@@ -1,9 +1,9 @@
-import AuditChain
-import HTTPListener
+package import AuditChain
+package import HTTPListener
 import Ledger
 
 /// The part of an export that contains one node's records, in any format.
-struct ExportPart: Sendable {
+package struct ExportPart: Sendable {
     let query: AuditExportQuery
     let chain: NodeChains.Chain
     /// The sequences of the records whose times match the query; nil if no record matches.
@@ -17,7 +17,15 @@ struct ExportPart: Sendable {
     /// True for the first part of the export.
     let isFirst: Bool
 
-    func write(to writer: BodyWriter) async throws {
+    package init(
+        query: AuditExportQuery, chain: NodeChains.Chain, wanted: ClosedRange<Int>?, readRecord: Int,
+        seal: SignedCheckpoint?, isFirst: Bool
+    ) {
+        (self.query, self.chain, self.wanted) = (query, chain, wanted)
+        (self.readRecord, self.seal, self.isFirst) = (readRecord, seal, isFirst)
+    }
+
+    package func write(to writer: BodyWriter) async throws {
         let seal = if chain.isOwn { self.seal } else { try await chain.chain.latestCheckpoint() }
         let sealed = seal?.checkpoint.sequence ?? 0
         let end = chain.isOwn ? readRecord : sealed

@@ -1,19 +1,19 @@
-import AuditChain
+package import AuditChain
 import Foundation
 import HostSystem
-import Ledger
+package import Ledger
 import Locks
-import Logging
-import Refusals
+package import Logging
+package import Refusals
 import WorkerProtocol
-import WorkerSupervision
+package import WorkerSupervision
 
 /// Seals the record with audit checkpoints. For each one, the HSM token signs the end of the chain, the ledger stores the
 /// signature, and the HSM token remembers this newest audit checkpoint.
 ///
 /// An audit checkpoint is made after 1,000 records or 60 seconds, whichever comes first, at shutdown, and at the end of
 /// every export.
-final class Checkpoints: CheckpointSealing {
+package final class Checkpoints: CheckpointSealing {
     private struct State {
         /// The key that signs; nil until ledger and HSM token have been compared and agree.
         var key: AuditSigningKey?
@@ -42,7 +42,7 @@ final class Checkpoints: CheckpointSealing {
     ///   - patience: the maximum wait for a seal. An HSM call that hangs takes `call_timeout`, and is then repeated by the
     ///     next worker.
     ///   - check: the check of the record that runs before an audit checkpoint that is due.
-    init(
+    package init(
         ledger: any Ledger, hsmToken: any AuditHSMToken,
         unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
         patience: Duration = .seconds(30), check: RecordCheck? = nil, logger: Logger
@@ -58,7 +58,7 @@ final class Checkpoints: CheckpointSealing {
 
     /// Makes audit checkpoints with this key from now on. `newest` is the last audit checkpoint in the ledger, and
     /// `head` the end of the record.
-    func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
+    package func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
         state.withLock {
             $0.key = key
             $0.newest = newest
@@ -73,13 +73,13 @@ final class Checkpoints: CheckpointSealing {
 
     /// Resets what is known about the former HSM token's ability to store heads. Called after another HSM token was
     /// chosen to seal the record.
-    func forgetFormerHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
+    package func forgetFormerHSMToken() { state.withLock { $0.memory = HSMTokenMemory() } }
 
     /// Stops sealing. Otherwise a new audit checkpoint would replace the one that the HSM token remembers.
     func stopSealing() { state.withLock { $0.key = nil } }
 
     /// Starts a task that seals the record whenever an audit checkpoint is due.
-    func start() -> Task<Void, Never> {
+    package func start() -> Task<Void, Never> {
         let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.wakeUp() }
         return Task {
             await withTaskCancellationHandler {
@@ -117,7 +117,7 @@ final class Checkpoints: CheckpointSealing {
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
-    func seal() async throws(Refusal) -> SignedCheckpoint? { try await seal(within: patience) }
+    package func seal() async throws(Refusal) -> SignedCheckpoint? { try await seal(within: patience) }
 
     /// Seals like ``seal()``, but with a time limit of at least a minute. If the call that stores the head in the HSM
     /// token hangs, it fails only after `call_timeout` and the start of another worker. With a shorter limit, the seal
@@ -217,10 +217,10 @@ final class Checkpoints: CheckpointSealing {
     }
 
     /// A sentence for `status` if the HSM token does not remember the end of the record; else empty.
-    var warnings: [String] { state.withLock { $0.memory.warnings } }
+    package var warnings: [String] { state.withLock { $0.memory.warnings } }
 
     /// Returns the public halves of all keys that have signed this ledger's audit checkpoints.
-    func keys() async throws(Refusal) -> [CheckpointKey] {
+    package func keys() async throws(Refusal) -> [CheckpointKey] {
         try await refusing(ledger: await ledger.auditKeys()).compactMap { stored in
             stored.publicKey.flatMap(CheckpointKey.init(stored:))
         }
@@ -229,7 +229,7 @@ final class Checkpoints: CheckpointSealing {
     /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if it remembers none.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
-    func remembered() async throws(Refusal) -> SignedCheckpoint? {
+    package func remembered() async throws(Refusal) -> SignedCheckpoint? {
         let known = CheckpointKeys(try await keys())
         let node = try await refusing(ledger: await ledger.head()).node
         let lines = try await refusing(record: await hsmToken.rememberedHeads())
@@ -299,7 +299,7 @@ struct HSMTokenMemory {
 }
 
 /// The interface for sealing the record with the HSM token's audit key.
-protocol CheckpointSealing: Sendable {
+package protocol CheckpointSealing: Sendable {
     /// Makes and stores an audit checkpoint that seals everything recorded so far; returns nil if nothing is recorded.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
@@ -319,7 +319,7 @@ protocol CheckpointSealing: Sendable {
 ///
 /// The ledger's writer reports every commit. Therefore all records count, even those for which no caller waits: refusals,
 /// and records of the writer itself.
-final class UnsealedRecords: Sendable {
+package final class UnsealedRecords: Sendable {
     private struct State {
         var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
         var recorded = 0
@@ -330,12 +330,12 @@ final class UnsealedRecords: Sendable {
     let wakeUps: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    init() {
+    package init() {
         (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
     /// Updates the end of the record. The ledger's writer calls this function on its own thread, so it must not block.
-    func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
+    package func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
         let isDue = state.withLock { state in
             state.recorded = max(state.recorded, sequence)
             state.schedule.recorded(upTo: sequence, at: now)

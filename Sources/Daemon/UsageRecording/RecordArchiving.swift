@@ -1,11 +1,11 @@
 import AuditChain
-import DaemonConfiguration
+package import DaemonConfiguration
 import Foundation
-import Ledger
+package import Ledger
 import Locks
-import Logging
+package import Logging
 import Refusals
-import Telemetry
+package import Telemetry
 
 /// Moves records that are older than `ledger.retain_records` out of the ledger into files, always up to the end of a UTC
 /// month.
@@ -14,7 +14,7 @@ import Telemetry
 /// disk, read back and verified. Then the archive is recorded, and an audit checkpoint seals that record. Only then are
 /// the records removed, and only while the file has its recorded content. The next run continues where the last one
 /// ended.
-final class RecordArchiving: Sendable {
+package final class RecordArchiving: Sendable {
     /// The number of records that one transaction removes. It is small, so that releases can be committed in between.
     private static let stepSize = 200
     private static let pause = Duration.seconds(3600)
@@ -28,10 +28,10 @@ final class RecordArchiving: Sendable {
     private let logger: Logger
     private let fault = Mutex<String?>(nil)
     /// The time since a run last succeeded. A run also succeeds if there are no old records to archive.
-    let age: Stopwatch
+    package let age: Stopwatch
 
     /// Returns nil if `settings` is nil, since the ledger then keeps all records.
-    init?(
+    package init?(
         _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
         auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger, age: Stopwatch = Stopwatch()
     ) {
@@ -46,7 +46,7 @@ final class RecordArchiving: Sendable {
         self.age = age
     }
 
-    func start() -> Task<Void, Never> {
+    package func start() -> Task<Void, Never> {
         Task.repeating(every: Self.pause) { [gate] in
             // At the daemon's start, the first run waits until ledger and HSM token have been compared.
             while gate.position == .waiting, !Task.isCancelled { try? await Task.sleep(for: .seconds(1)) }
@@ -55,7 +55,7 @@ final class RecordArchiving: Sendable {
     }
 
     /// A sentence for `status` if old records cannot be archived or removed; else empty.
-    var warnings: [String] {
+    package var warnings: [String] {
         guard let fault = fault.withLock(\.self) else { return [] }
         return ["Old records cannot be archived and stay in the ledger: \(fault)."]
     }

@@ -1,6 +1,6 @@
-import Ledger
-import Refusals
-import WorkerProtocol
+package import Ledger
+package import Refusals
+package import WorkerProtocol
 import WorkerSupervision
 
 // The translation of failures of the ledger and of the HSM workers into refusals. No other code translates them. A
@@ -9,7 +9,7 @@ import WorkerSupervision
 /// Makes a call to the ledger, and returns its result. If the call fails, throws the refusal with which the daemon
 /// answers the request.
 @discardableResult
-func refusing<Answer>(
+package func refusing<Answer>(
     ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
 ) async throws(Refusal) -> Answer {
     do {
@@ -22,7 +22,7 @@ func refusing<Answer>(
 /// Makes a call to the HSM, and returns its result. If the call fails, throws the refusal with which the daemon answers
 /// the request.
 @discardableResult
-func refusing<Answer>(
+package func refusing<Answer>(
     hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
 ) async throws(Refusal) -> Answer {
     do {
@@ -36,7 +36,7 @@ func refusing<Answer>(
 /// its result. If the call fails, throws a refusal with the HSM's reason. Only requests of operators and auditors cause
 /// such calls, so the reason need not be hidden.
 @discardableResult
-func refusing<Answer>(
+package func refusing<Answer>(
     record call: @autoclosure () async throws(WorkerFailure) -> Answer
 ) async throws(Refusal) -> Answer {
     do {
@@ -48,11 +48,11 @@ func refusing<Answer>(
 
 extension Refusal {
     /// The refusal for a state that only a defect of this program can cause. The caller learns nothing else about it.
-    static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
+    package static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 }
 
 extension LedgerFailure {
-    var refusal: Refusal {
+    package var refusal: Refusal {
         switch self {
         case .overloaded:
             Refusal(.overloaded, "Too many requests are waiting for the ledger; repeat with the same reference.")
@@ -73,7 +73,7 @@ extension LedgerFailure {
 }
 
 extension WorkerFailure {
-    var refusal: Refusal {
+    package var refusal: Refusal {
         switch kind {
         case .decryptionFailed:
             // All causes get the same refusal. Separate messages would tell an attacker which check its input passed.
@@ -100,7 +100,7 @@ extension WorkerFailure {
     }
 
     /// The refusal for a failed HSM call that the key-usage record needs, with the HSM's reason in its details.
-    var recordRefusal: Refusal {
+    package var recordRefusal: Refusal {
         let refusal = refusal
         guard kind != .protocolViolation else { return refusal }
         return Refusal(refusal.code, refusal.message, details: message, retryAfter: refusal.retryAfter)
@@ -119,7 +119,7 @@ extension WorkerFailure {
 // do not advise the caller to repeat the request with the same reference, since that works only for payment tokens.
 
 extension WorkerFailure {
-    var signatureRefusal: Refusal {
+    package var signatureRefusal: Refusal {
         switch kind {
         case .keyNotFound:
             Refusal(.hsmUnavailable, "The ledger has the key, but the HSM token does not list it at present.")
@@ -144,7 +144,7 @@ extension WorkerFailure {
 }
 
 extension LedgerFailure {
-    var signatureRefusal: Refusal {
+    package var signatureRefusal: Refusal {
         switch self {
         case .overloaded:
             Refusal(.overloaded, "Too many requests are waiting for the ledger; begin a new handshake.")
@@ -156,5 +156,5 @@ extension LedgerFailure {
 }
 
 extension ApprovalConflict {
-    var refusal: Refusal { Refusal(.approvalInvalid, description) }
+    package var refusal: Refusal { Refusal(.approvalInvalid, description) }
 }
