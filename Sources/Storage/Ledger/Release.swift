@@ -3,7 +3,6 @@ import DatabaseKit
 import Encodings
 public import Foundation
 public import KeyTypes
-import Locks
 package import MerchantKeys
 public import PaymentToken
 import Refusals
@@ -269,44 +268,6 @@ package struct Decision<Verdict: Sendable>: Sendable {
 }
 
 package typealias ReleaseDecision = Decision<ReleaseVerdict>
-
-/// The transactions whose repeats were used up while this process ran. The daemon refuses a further repeat of them
-/// before it uses the HSM, and without reading the database.
-package final class UsedUpRepeats: Sendable {
-    private struct State {
-        var known: Set<TransactionIdentifier> = []
-        /// The transactions in a ring of ``capacity`` entries. Once the ring is full, `next` is the index of the oldest
-        /// entry, which is overwritten first.
-        var order: [TransactionIdentifier] = []
-        var next = 0
-    }
-
-    /// The maximum number of transactions to remember. A million repeats are needed to reach it. A forgotten
-    /// transaction costs one more HSM operation and is then remembered again.
-    private let capacity: Int
-    private let state = Mutex(State())
-
-    package init(capacity: Int = 10_000) {
-        self.capacity = capacity
-    }
-
-    package func contains(_ transaction: TransactionIdentifier) -> Bool {
-        state.withLock { $0.known.contains(transaction) }
-    }
-
-    package func insert(_ transaction: TransactionIdentifier) {
-        state.withLock { state in
-            guard state.known.insert(transaction).inserted else { return }
-            if state.order.count < capacity {
-                state.order.append(transaction)
-            } else {
-                state.known.remove(state.order[state.next])
-                state.order[state.next] = transaction
-                state.next = (state.next + 1) % capacity
-            }
-        }
-    }
-}
 
 /// The caller's name for one release request: 8 bytes, not all zero, chosen at random for each request and used once.
 public struct AttemptName: Sendable, Hashable {

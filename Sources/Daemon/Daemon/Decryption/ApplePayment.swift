@@ -66,7 +66,7 @@ struct ApplePayment: WalletPayment {
         }
     }
 
-    func checkBeforeDecryption(merchant: String) throws(Refusal) {
+    func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal) {
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)
     }

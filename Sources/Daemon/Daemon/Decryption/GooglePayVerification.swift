@@ -61,7 +61,9 @@ extension TokenDecryptor {
         let verified = try verify(
             request.token, for: request.merchantIdentifier, under: googleRootKeys(of: policies), at: now,
             ignoringKeyExpiration: true, draft: draft)
-        var payment = GooglePayment(request: request, verified: verified, lifetime: policies.messageLifetime)
+        var payment = GooglePayment(
+            request: request, verified: verified, lifetime: policies.messageLifetime,
+            refusedAuthMethods: refusedAuthMethods)
         do throws(Refusal) {
             try verified.paymentToken.requireCurrentKey(at: now)
         } catch {

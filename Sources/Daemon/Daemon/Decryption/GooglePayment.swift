@@ -20,6 +20,7 @@ struct GooglePayment: WalletPayment {
     let verified: VerifiedGooglePayToken
     /// `google_pay.message_lifetime`.
     let lifetime: Duration
+    let refusedAuthMethods: RefusedAuthMethods
     var refusalOfFirstRelease: Refusal?
 
     private var paymentToken: GooglePayToken { verified.paymentToken }
@@ -56,7 +57,17 @@ struct GooglePayment: WalletPayment {
         try caller.requireGooglePay(merchant: merchant)
     }
 
-    func checkBeforeDecryption(merchant: String) throws(Refusal) {}
+    /// Refuses a message that was decrypted and refused too often for its kind of card number. Another rule or another
+    /// expectation may permit that kind now, and the message is then decrypted again.
+    func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal) {
+        let transaction = paymentToken.transactionIdentifier
+        guard let method = refusedAuthMethods.usedUp(transaction, for: caller.name) else { return }
+        draft.change { $0.authMethod = AuditText(method.rawValue) }
+        try requirePermitted(
+            method, for: caller,
+            " It was refused for this \(Release.maximumRepeats) times since the daemon's start, and is not decrypted "
+                + "again.")
+    }
 
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption {
         Decryption(
@@ -74,20 +85,15 @@ struct GooglePayment: WalletPayment {
         if release.allowsFirstRelease, let fault = times.fault(at: release.at, window: window.duration) {
             throw Self.refusal(fault, times, window, at: release.at)
         }
-        let permitted = caller.googlePay?.authMethods ?? []
-        guard permitted.contains(payload.authMethod) else {
-            throw Refusal(
-                .authMethodNotAllowed,
-                "The message has a card number of the kind \(payload.authMethod.rawValue), which this caller's access rule "
-                    + "does not permit; ask Google for allowedAuthMethods: "
-                    + "[\(permitted.map(\.rawValue).sorted().joined(separator: ", "))].",
-                details: "authMethod")
-        }
-        guard request.authMethod.map({ $0.utf8.elementsEqual(payload.authMethod.rawValue.utf8) }) ?? true else {
-            throw Refusal(
-                .authMethodNotAllowed,
-                "The message has a card number of another kind than the request expects: \(payload.authMethod.rawValue).",
-                details: "expected.authMethod")
+        do throws(Refusal) {
+            try requirePermitted(payload.authMethod, for: caller)
+        } catch {
+            // The ledger counts the refusals of a message that has a claim.
+            if release.allowsFirstRelease {
+                refusedAuthMethods.count(
+                    payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
+            }
+            throw error
         }
         release.signedAt = times.signedAt
         release.messageClaim =
@@ -95,6 +101,27 @@ struct GooglePayment: WalletPayment {
                 of: paymentToken.transactionIdentifier, messageId: payload.messageId, for: verified.merchant
             ).messageId
         return payload
+    }
+
+    /// Refuses a kind of card number that the caller's rule or the request does not permit.
+    private func requirePermitted(
+        _ method: GooglePayPayload.AuthMethod, for caller: Caller, _ more: String = ""
+    ) throws(Refusal) {
+        let permitted = caller.googlePay?.authMethods ?? []
+        guard permitted.contains(method) else {
+            throw Refusal(
+                .authMethodNotAllowed,
+                "The message has a card number of the kind \(method.rawValue), which this caller's access rule does not "
+                    + "permit; ask Google for allowedAuthMethods: "
+                    + "[\(permitted.map(\.rawValue).sorted().joined(separator: ", "))].\(more)",
+                details: "authMethod")
+        }
+        guard request.authMethod.map({ $0.utf8.elementsEqual(method.rawValue.utf8) }) ?? true else {
+            throw Refusal(
+                .authMethodNotAllowed,
+                "The message has a card number of another kind than the request expects: \(method.rawValue).\(more)",
+                details: "expected.authMethod")
+        }
     }
 
     private static func refusal(

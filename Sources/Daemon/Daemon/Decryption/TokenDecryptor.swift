@@ -28,6 +28,7 @@ struct TokenDecryptor: Sendable {
     let commit: UseCommit
     let ledgerClock: LedgerClock
     let arrivals: RefusedPaymentTokenCounts
+    let refusedAuthMethods = RefusedAuthMethods()
 
     private var ledger: any Ledger { commit.ledger }
     private var instruments: Instruments { commit.instruments }
@@ -89,7 +90,7 @@ struct TokenDecryptor: Sendable {
         try payment.requirePermission(of: caller, for: merchant)
         // A Google Pay message names no key, so its refusal before the decryption counts for none.
         if Payment.wallet == .applePay { usedKey = known[0] }
-        try payment.checkBeforeDecryption(merchant: merchant)
+        try payment.checkBeforeDecryption(merchant: merchant, for: caller, draft: draft)
         let (usable, unavailable) = try await usableKeys(known, for: Payment.wallet, at: now)
 
         if repeatability == .no { throw Self.replayed }

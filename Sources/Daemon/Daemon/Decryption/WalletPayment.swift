@@ -30,7 +30,7 @@ protocol WalletPayment: Sendable {
     /// Refuses a merchant that the caller's rule or the request does not permit.
     func requirePermission(of caller: Caller, for merchant: String) throws(Refusal)
     /// Compares with the caller's expectations what is known before the decryption.
-    func checkBeforeDecryption(merchant: String) throws(Refusal)
+    func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal)
 
     /// Steps 3 and 4: returns the HSM's task.
     /// - Throws: `decryption_failed` if the payment token cannot be for a key of this type.

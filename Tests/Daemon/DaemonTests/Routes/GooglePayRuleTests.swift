@@ -53,6 +53,48 @@ extension GooglePayDecryptionTests {
         #expect(fixture.hsm.calls == calls)
     }
 
+    @Test("decrypts a message a hundred times for a rule that forbids its kind of card number, and then no more")
+    func refusedAuthMethod() async throws {
+        let (fixture, _) = try await fixture()
+        let plaintext = Self.plaintext(method: "PAN_ONLY")
+        let envelope = try message(fixture, plaintext)
+        for number in 1...100 {
+            // Without a reference, too, no try is free.
+            let refused = try await decrypt(fixture, envelope, reference: number % 2 == 0 ? "order-\(number)" : nil)
+            #expect(refused.code == "auth_method_not_allowed", "\(number)")
+        }
+        #expect(fixture.hsm.calls == 100)
+        for _ in 1...2 {
+            let refused = try await decrypt(fixture, envelope)
+            #expect(refused.status == 422 && refused.code == "auth_method_not_allowed")
+            #expect(refused.members["message"]?.stringValue?.contains("100 times since the daemon's start") == true)
+        }
+        #expect(fixture.hsm.calls == 100)
+        let lines = String(decoding: try await fixture.recorded, as: UTF8.self).split(separator: "\n")
+        #expect(lines.last?.contains(#""outcome":"auth_method_not_allowed""#) == true)
+        #expect(lines.last?.contains(#""authMethod":"PAN_ONLY""#) == true)
+        #expect(lines.last?.contains("triedKeys") == false)
+        // Another message, and this one for a rule that permits its kind, are opened.
+        #expect(try await decrypt(fixture, try message(fixture)).status == 200)
+        try fixture.change(rule: Self.rule.replacing("[CRYPTOGRAM_3DS]", with: "[CRYPTOGRAM_3DS, PAN_ONLY]"))
+        fixture.hsm.opens(to: plaintext)
+        #expect(try await decrypt(fixture, envelope).members["repeated"] == .bool(false))
+    }
+
+    @Test("counts the refusals by expected.authMethod, and opens the message for a request that expects its kind")
+    func unexpectedAuthMethod() async throws {
+        let (fixture, _) = try await fixture(
+            rule: Self.rule.replacing("[CRYPTOGRAM_3DS]", with: "[CRYPTOGRAM_3DS, PAN_ONLY]"))
+        let envelope = try message(fixture, Self.plaintext(method: "PAN_ONLY"))
+        let expected = ",\"expected\":{\"authMethod\":\"CRYPTOGRAM_3DS\"}"
+        for number in 1...101 {
+            #expect(try await decrypt(fixture, envelope, expected).code == "auth_method_not_allowed", "\(number)")
+        }
+        #expect(fixture.hsm.calls == 100)
+        #expect(
+            try await decrypt(fixture, envelope, ",\"expected\":{\"authMethod\":\"PAN_ONLY\"}").status == 200)
+    }
+
     @Test("tries the four newest keys, and no fifth one")
     func fifthKey() async throws {
         let (fixture, keys) = try await fixture(
