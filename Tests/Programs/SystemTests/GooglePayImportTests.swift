@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import GRDB
 import StrictJSON
 import TestSupport
 import Testing
@@ -92,6 +93,35 @@ extension GooglePayDecryptionTests {
         try await harness.start()
         let late = try message(to: Array(key.publicKey.x963Representation), messageId: "two")
         #expect(try await decrypt(late.json, harness).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("leaves no key in the HSM token that the ledger refuses, and takes one file from two commands at once")
+    func refusedByLedger() async throws {
+        let harness = try await daemon()
+        let files = try await ServiceKeyTests.file(P256.Signing.PrivateKey())
+        let ledger = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
+        try await ledger.write {
+            try $0.execute(
+                sql: "CREATE TRIGGER refuse BEFORE INSERT ON merchant_key BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        }
+        let refused = try await harness.paytokenctl(Self.importing(files))
+        #expect(refused.status != 0 && !refused.error.contains("pkcs11-tool"), "\(refused)")
+        try await ledger.write { try $0.execute(sql: "DROP TRIGGER refuse") }
+        try ledger.close()
+        // The next worker lists what the HSM token has.
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        let listed = try await harness.paytokenctl(["key", "list", "--output", "json"])
+        #expect(listed.output == "[]\n", "\(listed)")
+        async let first = harness.paytokenctl(Self.importing(files))
+        async let second = harness.paytokenctl(Self.importing(files))
+        for done in [try await first, try await second] {
+            #expect(done.status == 0 && done.output.contains("google-pay"), "\(done)")
+        }
+        let keys = try await harness.paytokenctl(["key", "list", "--output", "json"])
+        let conditions = try (JSONValue(parsing: keys.outputBytes).arrayValue ?? []).map { $0.string("condition") }
+        #expect(conditions == ["served"])
         #expect(try await harness.stop().status == 0)
     }
 }

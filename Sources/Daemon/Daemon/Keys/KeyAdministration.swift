@@ -17,8 +17,9 @@ import WorkerSupervision
 // ledger together with its audit record, and then answered. If one of these steps fails after the change in the HSM,
 // the key is listed but not served, and repeating the command completes the change.
 //
-// Start here. KeyImports and KeyGeneration are the two sources of keys. KeyLifecycle changes a key's state. KeyRotations
-// guides a merchant from one key to the next. KeySummaries describes keys for the API.
+// Start here. KeyImports and KeyGeneration are the two sources of keys, and KeyWithdrawal removes a key that the ledger
+// refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the next. KeySummaries describes
+// keys for the API.
 
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
@@ -34,6 +35,8 @@ struct KeyAdministration: Sendable {
     let clock: WallClock
     /// Allows one key generation at a time.
     let generationLock = AsyncLock()
+    /// Allows one import of a key at a time.
+    let importLock = AsyncLock()
 
     /// Returns the ledger's record of a key; nil if the ledger does not have the key.
     func keyRecord(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {

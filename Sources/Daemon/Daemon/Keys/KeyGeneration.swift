@@ -66,15 +66,12 @@ extension KeyAdministration {
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
             state: .preActivation, createdAt: clock.now(), origin: .generated)
-        do throws(Refusal) {
-            try await recorder.apply(
-                AdministrativeChange(
-                    at: clock.now(), key: keyRecord, precondition: .absent,
-                    records: [recorder.auditRecord(of: draft, by: caller)]),
-                for: draft)
-        } catch {
-            throw await withdrawal(of: hash, from: hsmToken, after: error)
-        }
+        // Since the caller does not learn of a key that the ledger refuses, that key is destroyed.
+        try await apply(
+            AdministrativeChange(
+                at: clock.now(), key: keyRecord, precondition: .absent,
+                records: [recorder.auditRecord(of: draft, by: caller)]),
+            of: hash, newIn: [hsmToken], for: draft)
         return .made(try await newEntry(hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
     }
 
@@ -192,19 +189,6 @@ extension KeyAdministration {
         }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
-    }
-
-    /// Destroys a new key that the ledger could not record, since the caller does not learn of the key. Returns the
-    /// refusal for the caller. If the key could not be destroyed, the refusal names the key.
-    private func withdrawal(
-        of hash: PublicKeyHash, from hsmToken: any HSMTokenAdministering, after refusal: Refusal
-    ) async -> Refusal {
-        if (try? await hsmToken.destroyKey(hash)) != nil { return refusal }
-        try? await refresh(hash, in: hsmToken)
-        return Refusal(
-            refusal.code, refusal.message,
-            details:
-                "HSM token \(hsmToken.name) still has an unrecorded key, \(hash.hex.prefix(16)); nothing uses it.")
     }
 
     private func soleHolderWarning(_ hsmToken: String) -> [String] {

@@ -52,14 +52,18 @@ extension KeyAdministration {
     /// Imports a private key, with its certificate if keys of its use have one, into one or more HSM tokens, and puts it
     /// into service.
     ///
-    /// The key enters service only if all of these HSM tokens accept it. If one of them cannot be reached or refuses
-    /// the key, the import stops, and a new key is removed from the HSM tokens that accepted it. If that removal fails
-    /// too, the refusal says so, and repeating the command completes the import.
+    /// The key enters service only if all of these HSM tokens accept it, and then the ledger does. If one of them cannot be
+    /// reached or refuses the key, the import stops, and a new key is removed from the HSM tokens that accepted it. If that
+    /// removal fails too, the refusal says so, and repeating the command completes the import.
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let imported = try importedKey(of: request, draft: draft)
         draft.setSubject(merchant: imported.merchant, of: imported.use.wallet)
+        // Only one import runs at a time. Otherwise a refused import could destroy the key of another import of the same
+        // key, which the ledger then records.
+        await importLock.acquire()
+        defer { importLock.release() }
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: imported.publicKeyHash)
         try Self.requireImportable(known, imported)
@@ -93,7 +97,7 @@ extension KeyAdministration {
             step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
         draft.used(hsmToken: names.joined(separator: ","))
-        let isNew = catalogue.index.entry(imported.publicKeyHash) == nil
+        let isNew = try await isNew(imported.publicKeyHash, known, in: targets.map(\.hsmToken))
         var holders: [any HSMTokenAdministering] = []
         for (hsmToken, sealed) in targets {
             do throws(WorkerFailure) {
@@ -104,11 +108,11 @@ extension KeyAdministration {
                         encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
             } catch {
                 throw await refusal(
-                    error, by: hsmToken, after: holders, of: imported.publicKeyHash, isNew: isNew)
+                    error.refusal, by: hsmToken, after: holders, of: imported.publicKeyHash, isNew: isNew)
             }
             holders.append(hsmToken)
         }
-        let activation = Activation(key: imported, known: known, origin: .imported, approval: step)
+        let activation = Activation(key: imported, known: known, origin: .imported, approval: step, isNew: isNew)
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
     }
 
@@ -320,29 +324,6 @@ extension KeyAdministration {
 
     // MARK: Changes
 
-    /// Removes a new key from the HSM tokens that accepted it, after another HSM token did not accept it. Returns the
-    /// refusal for the caller of the import.
-    ///
-    /// - Parameter isNew: true if no HSM token had the key before, so that the key may be removed.
-    private func refusal(
-        _ failure: WorkerFailure, by hsmToken: any HSMTokenAdministering, after holders: [any HSMTokenAdministering],
-        of hash: PublicKeyHash, isNew: Bool
-    ) async -> Refusal {
-        let refusal = failure.refusal
-        var keeping: [String] = []
-        for holder in holders {
-            if isNew, (try? await holder.destroyKey(hash)) != nil { continue }
-            try? await refresh(hash, in: holder)
-            keeping.append(holder.name)
-        }
-        guard !keeping.isEmpty else { return refusal }
-        return Refusal(
-            refusal.code,
-            "HSM token \(hsmToken.name) did not accept the key, but \(keeping.joined(separator: " and ")) did; "
-                + "repeat the command to complete the import.",
-            details: refusal.details ?? refusal.message)
-    }
-
     /// Stores a certificate in these HSM tokens.
     /// - Returns: the HSM tokens that accepted the certificate, and a warning for each HSM token that failed for a
     ///   reason other than the absence of the key.
@@ -376,6 +357,8 @@ extension KeyAdministration {
         let known: KeyRecord?
         let origin: KeyRecord.Origin
         var approval: AdministrativeChange.ApprovalStep?
+        /// True if no HSM token had the key before.
+        var isNew = false
     }
 
     /// Commits the key's record and the audit record in one transaction. A key that is not for Google Pay enters service.
@@ -390,11 +373,11 @@ extension KeyAdministration {
                 origin: activation.origin)
         // A person's statement activates a Google Pay key later.
         keyRecord.state = activation.key.use == .googlePay ? activation.known?.state ?? .preActivation : .active
-        try await recorder.apply(
+        try await apply(
             AdministrativeChange(
                 at: clock.now(), key: keyRecord, precondition: KeyPrecondition(activation.known),
                 approval: activation.approval, records: [recorder.auditRecord(of: draft, by: caller)]),
-            for: draft)
+            of: activation.key.publicKeyHash, newIn: activation.isNew ? holders : [], for: draft)
         return try await refreshedEntry(activation.key.publicKeyHash, in: holders)
     }
 }

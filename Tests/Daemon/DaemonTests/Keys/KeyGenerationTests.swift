@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import GRDB
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -47,21 +48,39 @@ import WorkerProtocol
         if case .failure(let refusal) = result { refusal } else { nil }
     }
 
+    /// Makes the ledger refuse every new key.
+    private func refuseKeys() async throws {
+        let file = try DatabaseQueue(path: directory.path("ledger.sqlite"))
+        try await file.write {
+            try $0.execute(
+                sql: "CREATE TRIGGER refuse BEFORE INSERT ON merchant_key BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        }
+        try file.close()
+    }
+
     @Test("removes a key from the HSM token if the ledger does not record it")
-    func unrecordedKeyRemoved() async {
-        hsmToken.runBeforeKeyUse { [ledger = fixture.ledger] in await ledger.close() }
+    func unrecordedKeyRemoved() async throws {
+        try await refuseKeys()
         #expect(refusal(await generate())?.code == .ledgerUnavailable)
         #expect(hsmToken.keyCount == 0)
     }
 
-    @Test("names the unused key in the refusal if it cannot be removed")
-    func unremovableKeyNamed() async {
+    @Test("keeps a key that the ledger may have recorded, and names it in the refusal")
+    func doubtfulKeyKept() async throws {
         hsmToken.runBeforeKeyUse { [ledger = fixture.ledger] in await ledger.close() }
+        let refused = refusal(await generate())
+        #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == 1)
+        #expect(refused?.details?.contains("HSM token primary still has the key") == true)
+    }
+
+    @Test("names the unused key in the refusal if it cannot be removed")
+    func unremovableKeyNamed() async throws {
+        try await refuseKeys()
         hsmToken.fail(at: .destroying)
         let refused = refusal(await generate())
         #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == 1)
         #expect(
-            refused?.details?.contains("still has an unrecorded key") == true, "\(String(describing: refused))")
+            refused?.details?.contains("still has the key") == true, "\(String(describing: refused))")
     }
 
     @Test("answers with a key that is made and recorded even if the HSM token cannot be listed afterwards")

@@ -8,6 +8,7 @@ import WorkerProtocol
 @testable import Daemon
 
 /// An HSM token with merchant keys in software, for EC only. Tests can make its operations fail. It keeps no certificates.
+/// The sealed private key of an import is the private key itself.
 final class SoftwareKeyToken: HSMTokenAdministering {
     enum Fault: Sendable {
         case listing
@@ -18,6 +19,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
         var keys: [(label: String, key: P256.Signing.PrivateKey)] = []
         var faults: Set<Fault> = []
         var beforeKeyUse: (@Sendable () async -> Void)?
+        var beforeDestruction: (@Sendable () async -> Void)?
         var searches = 0
         /// The number of certificates that it was given; nil if it takes none.
         var certificates: Int?
@@ -34,8 +36,13 @@ final class SoftwareKeyToken: HSMTokenAdministering {
 
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
 
-    /// Makes each later generation of a key and each later signature run `body` first.
+    /// Makes each later generation or import of a key and each later signature run `body` first.
     func runBeforeKeyUse(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.beforeKeyUse = body } }
+
+    /// Makes the next destruction of a key run `body` first.
+    func runBeforeDestruction(_ body: @escaping @Sendable () async -> Void) {
+        state.withLock { $0.beforeDestruction = body }
+    }
 
     var keyCount: Int { state.withLock { $0.keys.count } }
 
@@ -89,6 +96,10 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     }
 
     func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
+        await state.withLock { state in
+            defer { state.beforeDestruction = nil }
+            return state.beforeDestruction
+        }?()
         let destroyed = state.withLock { state in
             guard !state.faults.contains(.destroying) else { return false }
             state.keys.removeAll { Self.description($0.label, $0.key).identifier == hash.bytes }
@@ -97,7 +108,16 @@ final class SoftwareKeyToken: HSMTokenAdministering {
         guard destroyed else { throw Self.away }
     }
 
-    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) { throw Self.away }
+    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) {
+        guard let key = try? P256.Signing.PrivateKey(rawRepresentation: request.sealedPrivateKey) else {
+            throw Self.away
+        }
+        await state.withLock { $0.beforeKeyUse }?()
+        state.withLock { state in
+            let isNew = !state.keys.contains { $0.key.rawRepresentation == key.rawRepresentation }
+            if isNew { state.keys.append((request.merchantIdentifier, key)) }
+        }
+    }
 
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure) {
         let isTaken = state.withLock { state in
