@@ -92,9 +92,11 @@ public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     /// request a few days at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
-    /// Returns the time of the key's last first release or signature since `time`; nil if there was none. It may scan all
-    /// claims since then.
-    func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date?
+    /// Returns the time of the key's last first release or signature since `time` and before `end`; nil if there was none.
+    /// The call may read every claim of that period: a million take some seconds.
+    ///
+    /// - Parameter end: the time before which the use was; nil for no such limit.
+    func lastUse(of key: PublicKeyHash, since time: Date, before end: Date?) async throws(LedgerFailure) -> Date?
 
     /// Returns one key's record; nil if the ledger does not know the key.
     func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?

@@ -145,9 +145,12 @@ final class MemoryLedger: SingleNodeLedger {
         _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
     ) async throws(LedgerFailure) -> Set<String> { [] }
 
-    func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date? {
+    func lastUse(
+        of key: PublicKeyHash, since time: Date, before end: Date?
+    ) async throws(LedgerFailure) -> Date? {
         state.withLock { state in
-            state.claims.values.filter { $0.publicKeyHash == key && $0.at >= time }.map(\.at).max()
+            state.claims.values.filter { $0.publicKeyHash == key && $0.at >= time && $0.at < end ?? .distantFuture }
+                .map(\.at).max()
         }
     }
 

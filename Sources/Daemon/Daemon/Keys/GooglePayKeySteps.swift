@@ -194,6 +194,41 @@ extension KeyRotations {
     }
 }
 
+// What the phase of a rotation depends on.
+extension KeyRotations {
+    /// Reads what the phase of a rotation depends on, for one of its keys. The new key of a merchant with few payments may
+    /// have opened payment tokens only before the last hour, so the ledger is searched further back.
+    func complete(_ key: inout Rotation.Key, isNew: Bool, now: Date) async throws(Refusal) {
+        let isGooglePay = key.keyRecord.use == .googlePay
+        guard key.keyRecord.state == .active else {
+            if isGooglePay, key.awaitsActivation { key.unprovedNodes = try await unprovedNodes(of: key.keyRecord) }
+            return
+        }
+        guard isNew && !key.isProven || isGooglePay && !isNew else { return }
+        let quiet = quiet()
+        var (watchedFrom, last) = (key.keyRecord.createdAt, key.lastHour.last)
+        do throws(Refusal) {
+            if last == nil {
+                let since = now.addingTimeInterval(-(isNew ? Self.firstUseSearchPeriod : quiet))
+                last = try await refusing(
+                    ledger: await useSearches.lastUse(
+                        of: key.publicKeyHash, since: max(watchedFrom, since), now: now, in: ledger))
+            }
+            // A restored ledger may lack the payments before its acceptance.
+            if isGooglePay, !isNew, let fence = try await refusing(ledger: await ledger.times()).restoreFence {
+                watchedFrom = max(watchedFrom, fence)
+            }
+        } catch {
+            guard isGooglePay else { throw error }
+            // A search that is not completed in time shows no payment, so the key counts as in use.
+            watchedFrom = now
+        }
+        key.wasUsed = key.wasUsed || last != nil
+        guard isGooglePay, !isNew else { return }
+        key.unusedFrom = GooglePayRotation.unused(watchedFrom: watchedFrom, lastUse: last, quiet: quiet)
+    }
+}
+
 extension GooglePayRotation.RemovalError {
     fileprivate var refusal: Refusal {
         switch self {

@@ -18,8 +18,8 @@ import WorkerSupervision
 // the key is listed but not served, and repeating the command completes the change.
 //
 // Start here. KeyImports and KeyGeneration are the two sources of keys, and KeyWithdrawal removes a key that the ledger
-// refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the next. KeySummaries describes
-// keys for the API.
+// refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the next, and KeyUseSearches
+// finds if the old key is still in use. KeySummaries describes keys for the API.
 
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {

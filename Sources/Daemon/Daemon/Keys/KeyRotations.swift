@@ -23,6 +23,7 @@ struct KeyRotations: Sendable {
     /// Allows one start of a rotation at a time. The second of two concurrent starts thus finds the key that the first has
     /// made.
     private let startLock = AsyncLock()
+    let useSearches = KeyUseSearches()
 
     /// The default time for which old keys decrypt late payment tokens. Such payment tokens arrive for minutes to hours
     /// after Apple has switched to the new key.
@@ -83,37 +84,6 @@ struct KeyRotations: Sendable {
             try await complete(&keys[place], isNew: new.contains(hash), now: now)
         }
         return Rotation.all(among: keys, now: now)
-    }
-
-    /// Reads what the phase of a rotation depends on, for one of its keys. The new key of a merchant with few payments may
-    /// have opened payment tokens only before the last hour, so the ledger is searched further back.
-    private func complete(_ key: inout Rotation.Key, isNew: Bool, now: Date) async throws(Refusal) {
-        let isGooglePay = key.keyRecord.use == .googlePay
-        guard key.keyRecord.state == .active else {
-            if isGooglePay, key.awaitsActivation { key.unprovedNodes = try await unprovedNodes(of: key.keyRecord) }
-            return
-        }
-        guard isNew && !key.isProven || isGooglePay && !isNew else { return }
-        let quiet = quiet()
-        var (watchedFrom, last) = (key.keyRecord.createdAt, key.lastHour.last)
-        do throws(Refusal) {
-            if last == nil {
-                let since = now.addingTimeInterval(-(isNew ? Self.firstUseSearchPeriod : quiet))
-                last = try await refusing(
-                    ledger: await ledger.lastUse(of: key.publicKeyHash, since: max(watchedFrom, since)))
-            }
-            // A restored ledger may lack the payments before its acceptance.
-            if isGooglePay, !isNew, let fence = try await refusing(ledger: await ledger.times()).restoreFence {
-                watchedFrom = max(watchedFrom, fence)
-            }
-        } catch {
-            guard isGooglePay else { throw error }
-            // A search that is not completed in time shows no payment, so the key counts as in use.
-            watchedFrom = now
-        }
-        key.wasUsed = key.wasUsed || last != nil
-        guard isGooglePay, !isNew else { return }
-        key.unusedFrom = GooglePayRotation.unused(watchedFrom: watchedFrom, lastUse: last, quiet: quiet)
     }
 
     /// Returns the reason why no HSM token can use the key now; nil if an HSM token can use it. The key's state does

@@ -107,15 +107,18 @@ extension StoredLedger {
         }
     }
 
-    public func lastUse(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Date? {
+    public func lastUse(
+        of key: PublicKeyHash, since time: Date, before end: Date?
+    ) async throws(LedgerFailure) -> Date? {
         try await search { queries in
-            try queries.lastClaim(of: key, since: time)
+            try queries.lastClaim(of: key, since: time, before: end)
                 ?? queries.run(
                     """
                     SELECT time FROM audit_record
                     WHERE event IN ('tls_signature', 'jwt_signature') AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2
+                        AND time < $3
                     ORDER BY time DESC LIMIT 1
-                    """, [.bytes(key.bytes), .time(time)]
+                    """, [.bytes(key.bytes), .time(time), end.map { .time($0) } ?? .integer(.max)]
                 ).first?.date(0)
         }
     }
@@ -239,14 +242,18 @@ extension StoredQueries {
     /// Returns the time of the last payment that was released with the key; nil if there was none.
     ///
     /// - Parameter node: the node that released it; nil for any.
-    func lastClaim(of key: PublicKeyHash, on node: String? = nil, since time: Date) throws -> Date? {
+    func lastClaim(
+        of key: PublicKeyHash, on node: String? = nil, since time: Date, before end: Date? = nil
+    ) throws -> Date? {
         // Read the newest claims first, so that a key in use is found without reading older claims.
         try run(
             """
             SELECT claimed_at FROM claim
-            WHERE claimed_at >= $1 AND public_key_hash = $2\(node == nil ? "" : " AND node = $3")
+            WHERE claimed_at >= $1 AND claimed_at < $2 AND public_key_hash = $3\(node == nil ? "" : " AND node = $4")
             ORDER BY claimed_at DESC LIMIT 1
-            """, [.time(time), .bytes(key.bytes)] + (node.map { [.text($0)] } ?? [])
+            """,
+            [.time(time), end.map { .time($0) } ?? .integer(.max), .bytes(key.bytes)]
+                + (node.map { [.text($0)] } ?? [])
         ).first?.date(0)
     }
 }

@@ -208,9 +208,17 @@ struct SignatureTests {
             usage == [
                 Self.identity: KeyUses(count: 1, last: noon + 10), fixture.key: KeyUses(count: 1, last: noon + 5),
             ])
-        #expect(try await fixture.ledger.lastUse(of: Self.identity, since: noon) == noon + 10)
-        #expect(try await fixture.ledger.lastUse(of: Self.identity, since: noon + 11) == nil)
-        #expect(try await fixture.ledger.lastUse(of: LedgerFixture.hash(99), since: noon) == nil)
+        func lastUse(of key: PublicKeyHash, since: Date, before: Date? = nil) async throws -> Date? {
+            try await fixture.ledger.lastUse(of: key, since: since, before: before)
+        }
+        #expect(try await lastUse(of: Self.identity, since: noon) == noon + 10)
+        #expect(try await lastUse(of: Self.identity, since: noon + 11) == nil)
+        #expect(try await lastUse(of: Self.identity, since: noon - 1, before: noon + 10) == noon)
+        #expect(try await lastUse(of: Self.identity, since: noon - 1, before: noon) == nil)
+        #expect(try await lastUse(of: fixture.key, since: noon) == noon + 5)
+        #expect(try await lastUse(of: fixture.key, since: noon + 5, before: noon + 6) == noon + 5)
+        #expect(try await lastUse(of: fixture.key, since: noon, before: noon + 5) == nil)
+        #expect(try await lastUse(of: LedgerFixture.hash(99), since: noon) == nil)
     }
 
     @Test(
