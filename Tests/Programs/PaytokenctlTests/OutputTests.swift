@@ -144,6 +144,11 @@ struct OutputTests {
         #expect(try !KeyListCommand.isExpiring(key("2026-03-01T00:00:01Z"), before: end))
         #expect(try !KeyListCommand.isExpiring(key(nil), before: end))
         #expect(try !KeyListCommand.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
+        var googlePay = try key(nil)
+        googlePay.replacementDue = end
+        #expect(KeyListCommand.isExpiring(googlePay, before: end))
+        googlePay.replacementDue = end + 1
+        #expect(!KeyListCommand.isExpiring(googlePay, before: end))
     }
 
     @Test("returns only complete lines from pieces of any size, and keeps an incomplete last line")

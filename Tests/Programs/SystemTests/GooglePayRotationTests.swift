@@ -131,10 +131,20 @@ extension GooglePayDecryptionTests {
         #expect(due.count == 1 && abs((due.first ?? 0) - Date().timeIntervalSince1970 - 10 * 86_400) < 3_600, "\(due)")
         let shown = try await harness.paytokenctl(["rotate", "status", Self.merchant])
         #expect(shown.output.contains("Google asks for a new key each year"), "\(shown)")
+        // The list agrees with the metric: the key is a year old in ten days.
+        func expiring(_ within: String) async throws -> (status: Int32, hashes: [String?]) {
+            let list = try await harness.paytokenctl(["key", "list", "--expiring", within, "--output", "json"])
+            let keys = try JSONValue(parsing: list.outputBytes).arrayValue ?? []
+            let hashes = keys.map { $0.string("publicKeyHash").flatMap { Data(base64Encoded: $0) } }
+            return (list.status, hashes.map { $0.map { Array($0).hexadecimal } })
+        }
+        #expect(try await expiring("11d") == (1, [old.hash]))
+        #expect(try await expiring("9d") == (0, []))
 
         let new = try await key(harness)
         let replaced = try await harness.paytokenctl(["status"])
         #expect(!replaced.error.contains("a year old"), "\(replaced)")
+        #expect(try await expiring("60d") == (0, []))
         #expect(
             try await harness.metric("paytokend_google_pay_key_due_seconds", "public_key_hash=\"\(old.hash)\"").isEmpty)
         #expect(try await decrypt(message(to: new.point, messageId: "one").json, harness).status == 200)

@@ -66,7 +66,7 @@ import TokenForge
             #expect(retired.status == 0, "\(retired)")
         }
         let none = try await harness.paytokenctl(["key", "list", "--expiring", "60d"])
-        #expect(none.status == 0 && none.error == "No certificate expires within that time.\n", "\(none)")
+        #expect(none.status == 0 && none.error.hasPrefix("No certificate expires"), "\(none)")
         #expect(try await harness.stop().status == 0)
     }
 }

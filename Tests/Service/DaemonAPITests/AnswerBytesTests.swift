@@ -43,6 +43,14 @@ struct AnswerBytesTests {
     func keys() throws {
         #expect(try text(Self.bareKey) == Self.bareKeyText)
         #expect(try text(Self.fullKey) == Self.fullKeyText)
+        var googlePay = Self.bareKey
+        googlePay.replacementDue = Self.noon
+        let googlePayText = Self.bareKeyText.replacing(
+            #""remark":null,"#, with: #""remark":null,"replacementDue":"2026-01-31T12:00:00Z","#)
+        #expect(try text(googlePay) == googlePayText)
+        #expect(
+            String(decoding: ListAnswer(items: [googlePay]).json(), as: UTF8.self)
+                == #"{"items":[\#(googlePayText)]}"#)
         let list = ListAnswer(items: [Self.bareKey, Self.fullKey], next: "c")
         #expect(
             String(decoding: list.json(), as: UTF8.self)

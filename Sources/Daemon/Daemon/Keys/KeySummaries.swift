@@ -23,7 +23,7 @@ struct KeySummaries: Sendable {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
         let warnings = [entry.condition.explanation].compactMap { $0 } + entry.warnings + more
-        return KeySummary(
+        var summary = KeySummary(
             publicKeyHash: entry.publicKeyHash.base64,
             merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
             algorithm: entry.algorithm.name, use: entry.use.name, state: entry.state.rawValue, notAfter: notAfter,
@@ -31,6 +31,12 @@ struct KeySummaries: Sendable {
             tier: tier(entry.use, entry.algorithm, entry.hsmTokens), lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: warnings.isEmpty ? nil : warnings.joined(separator: " "),
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
+        if entry.use == .googlePay {
+            summary.replacementDue =
+                GooglePayRotation.reminders(index.googlePayKeys(of: entry.merchantIdentifier, at: clock.now()))
+                .first { $0.publicKeyHash == entry.publicKeyHash }?.due
+        }
+        return summary
     }
 
     /// Returns the tier of a key that decrypts; nil for every other.

@@ -13,8 +13,8 @@ enum MerchantKeyTable {
             ("Use", key.use),
             ("Algorithm", key.algorithm),
             ("State", state(key, now, "opens late payment tokens until")),
-            ("Expires", key.notAfter.map(RFC3339.string) ?? "-"),
-            ("Days left", key.daysLeft.map(String.init) ?? "-"),
+            (key.replacementDue == nil ? "Expires" : "A year old at", key.end.map(RFC3339.string) ?? "-"),
+            ("Days left", daysLeft(key, now)),
             ("Tier", key.tier ?? "-"),
             ("Last use", key.lastUse.map(RFC3339.string) ?? "-"),
             ("Uses", String(key.uses)),
@@ -27,7 +27,7 @@ enum MerchantKeyTable {
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
         }
         if KeyListCommand.isExpiring(key, before: now) {
-            pairs.append(("Certificate", NextStep.renewCertificate(of: key.use)))
+            pairs.append((key.replacementDue == nil ? "Certificate" : "Age", NextStep.replaceKey(of: key.use)))
         }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
@@ -74,13 +74,18 @@ enum MerchantKeyTable {
             let nodes = key.nodes.map { $0.isEmpty ? "-" : $0.joined(separator: ",") } ?? "-"
             let row = [
                 key.merchantIdentifier ?? "-", key.publicKeyHash, key.use, key.algorithm, state(key, now, "until"),
-                key.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
-                key.daysLeft.map(String.init) ?? "-", key.tier ?? "-", key.lastUse.map(RFC3339.string) ?? "-",
+                key.end.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
+                daysLeft(key, now), key.tier ?? "-", key.lastUse.map(RFC3339.string) ?? "-",
                 String(key.uses),
             ]
             table.add(row + (areOfNodes ? [nodes] : []))
         }
         return table
+    }
+
+    private static func daysLeft(_ key: KeySummary, _ now: Date) -> String {
+        let days = key.daysLeft ?? key.replacementDue.map { KeySummary.daysLeft(until: $0, now: now) }
+        return days.map(String.init) ?? "-"
     }
 
     /// The state, with its end if it has one, and the condition that prevents the key from being used.

@@ -39,12 +39,17 @@ enum NextStep {
         "The old key does not vouch for the new one. Give auditors the new public key in person: paytokenctl audit "
         + "public-key > keys.pem"
 
-    /// The step for a certificate whose key is in use. The certificate's expiry affects neither the key's state nor
-    /// readiness.
-    static func renewCertificate(of use: String) -> String {
-        use == "identity"
-            ? "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."
-            : "An expired certificate stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts "
+    /// The step for a key in use whose certificate has expired, or that is due as a Google Pay key. Neither affects the key's
+    /// state or readiness.
+    static func replaceKey(of use: String) -> String {
+        switch use {
+        case "identity":
+            "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."
+        case "google-pay":
+            "A Google Pay key that is a year old stops nothing, but Google asks for a new one: paytokenctl help rotate."
+        default:
+            "An expired certificate stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts "
                 + "no new ones to it. Renew it: paytokenctl help rotate."
+        }
     }
 }

@@ -4,7 +4,7 @@ public import StrictJSON
 
 /// One merchant key as `GET /v1/keys`, `GET /v1/keys/{hex}` and the import answers show it.
 ///
-/// All members but ``attributes`` are always present. An unknown value is null, so that scripts need not test for presence.
+/// All members but ``replacementDue`` and ``attributes`` are always present. An unknown value is null, so that scripts need not test for presence.
 public struct KeySummary: Codable, Sendable, Equatable {
     /// Base64 of the key's 32-byte publicKeyHash, as in Apple's payment tokens.
     public var publicKeyHash: String
@@ -41,6 +41,9 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// The nodes whose HSM tokens hold the key, according to each node's last report. They include nodes that hold a
     /// destroyed key's objects. Null if a single host uses the ledger, and in answers to requests that change the key.
     @Nullable public var nodes: [String]?
+    /// The time at which the newest active Google Pay key of a merchant is a year old. Google then asks for a new key, and
+    /// nothing fails. Absent for every other key.
+    public var replacementDue: Date?
     /// The key's attributes, read from each HSM token that shows the key. Absent in lists and in answers to requests that
     /// change the key, since the daemon asks no HSM token for those.
     public var attributes: [KeyAttributes]?
@@ -96,6 +99,7 @@ extension KeySummary {
         nullable("notAfter", notAfter.map(RFC3339.string))
         json.member("publicKeyHash", publicKeyHash)
         nullable("remark", remark)
+        if let replacementDue { json.member("replacementDue", RFC3339.string(replacementDue)) }
         json.member("state", state)
         nullable("tier", tier)
         json.member("tokens", tokens)

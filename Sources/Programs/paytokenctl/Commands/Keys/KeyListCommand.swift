@@ -12,18 +12,20 @@ struct KeyListCommand: AsyncParsableCommand {
         discussion: """
             The certificate that expires soonest comes first, keys without a certificate last. An expired certificate of a \
             processing key stops nothing here: the key still opens payment tokens that arrive, but Apple encrypts no new \
-            ones to it. With an expired certificate of an identity key Apple gives no merchant sessions.
+            ones to it. With an expired certificate of an identity key Apple gives no merchant sessions. A merchant's newest \
+            active Google Pay key has no certificate, and counts as expiring when it is a year old: nothing fails then, but \
+            Google asks for a new key.
 
-            With --expiring, only keys are listed that need a new certificate: it expires within that time or has \
-            expired, and the key is not retired, compromised or destroyed. Exit status 1 if there is such a key, 0 if \
-            there is none, for a monitoring job:
+            With --expiring, only keys are listed that need a new certificate or, for Google Pay, a new key: the certificate \
+            or the year ends within that time or has ended, and the key is not retired, compromised or destroyed. Exit \
+            status 1 if there is such a key, 0 if there is none, for a monitoring job:
 
               paytokenctl key list
               paytokenctl key list --output json | jq -r '.[].merchantIdentifier'
               paytokenctl key list --expiring 60d || echo "Renew these." | mail ops
             """)
 
-    @Option(help: ArgumentHelp("Only certificates that expire within this time: 60d, 12h.", valueName: "duration"))
+    @Option(help: ArgumentHelp("Only keys that expire within this time: 60d, 12h.", valueName: "duration"))
     var expiring: ShortDuration?
 
     @OptionGroup var width: WideOption
@@ -50,13 +52,16 @@ struct KeyListCommand: AsyncParsableCommand {
         case .json: try Console.output(json: JSONValue.array(items).compact)
         case .table:
             if keys.isEmpty {
-                Console.error(expiring == nil ? "There are no keys." : "No certificate expires within that time.")
+                Console.error(
+                    expiring == nil
+                        ? "There are no keys."
+                        : "No certificate expires and no Google Pay key is a year old within that time.")
             } else {
                 try Console.output(MerchantKeyTable.several(keys), width)
                 let now = Date()
-                for use in ["processing", "identity"]
+                for use in ["processing", "identity", "google-pay"]
                 where keys.contains(where: { $0.use == use && Self.isExpiring($0, before: now) }) {
-                    Console.error(NextStep.renewCertificate(of: use))
+                    Console.error(NextStep.replaceKey(of: use))
                 }
             }
         }
@@ -64,20 +69,25 @@ struct KeyListCommand: AsyncParsableCommand {
     }
 
     static func isExpiring(_ key: KeySummary, before end: Date) -> Bool {
-        guard let notAfter = key.notAfter, !["deactivated", "compromised", "destroyed"].contains(key.state)
+        guard let keyEnd = key.end, !["deactivated", "compromised", "destroyed"].contains(key.state)
         else { return false }
-        return notAfter <= end
+        return keyEnd <= end
     }
 
     /// Sorts by expiry, soonest first. Keys without an expiry, or that no longer exist, are last. Then sorts by
     /// merchant and hash.
     static func order(_ keys: [KeySummary]) -> [Int] {
         func rank(_ key: KeySummary) -> (Date, String, String) {
-            let end = key.state == "destroyed" ? nil : key.notAfter
+            let end = key.state == "destroyed" ? nil : key.end
             return (end ?? .distantFuture, key.merchantIdentifier ?? "", key.publicKeyHash)
         }
         return keys.indices.map { ($0, rank(keys[$0])) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
+}
+
+extension KeySummary {
+    /// The time from which the key needs a new certificate or, for Google Pay, a successor; nil if it has no such time.
+    var end: Date? { notAfter ?? replacementDue }
 }
 
 struct KeyShowCommand: AsyncParsableCommand {
