@@ -11,7 +11,7 @@ package import PaymentToken
 /// since, one of each release. It finds them by the chains' ends and not by time, so a release of a host with a late clock
 /// is found too.
 package final class KeyUseSearches: Sendable {
-    /// What was read of one key.
+    /// The part of the ledger that was read for one key.
     private struct Progress {
         /// The ends of all nodes' chains. No release after them has been read.
         var ends: [String: ChainHead]
