@@ -45,6 +45,8 @@ struct GooglePayPayloadTests {
         ("single quotes", "\"CARD\"", "'CARD'"), ("a second value", "\"07\"}}", "\"07\"}}{}"),
         ("an unpaired surrogate", "\"07\"", "\"\\ud800\""), ("a byte order mark", "{\"messageE", "\u{FEFF}{\"messageE"),
         ("an array", "{\"messageE", "[{\"messageE"), ("nothing", genuine, ""),
+        ("text that is no JSON", genuine, "plaintext"), ("a name without quotes", "\"messageId\"", "messageId"),
+        ("an expiration with a sign", "1708953259025", "+1708953259025"),
     ]
 
     /// Members that no decision depends on, in forms that Google writes or may write.
@@ -100,6 +102,16 @@ struct GooglePayPayloadTests {
             let name = (Self.malformed + Self.wellFormed)[number].0
             #expect(verdict == opinions[number], "\(name)")
             #expect(verdict.hasPrefix(isWellFormed ? "ok " : "malformed_token"), "\(name)")
+        }
+    }
+
+    @Test("refuses bytes that are not UTF-8")
+    func notUTF8() {
+        let bytes = Array(Self.genuine.utf8)
+        for place in bytes.indices where bytes[place] >= UInt8(ascii: "A") {
+            var changed = bytes
+            changed[place] = 0xff
+            #expect(throws: Refusal.self) { _ = try GooglePayPayload(plaintext: changed) }
         }
     }
 

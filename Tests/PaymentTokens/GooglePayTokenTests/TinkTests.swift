@@ -1,26 +1,20 @@
 import Crypto
 import Foundation
 import GooglePayToken
+import Refusals
 import TestSupport
 import Testing
 import TokenForge
 
-/// The cases for ECv2 in Tink's PaymentMethodTokenRecipientTest.java (github.com/tink-crypto/tink-java-apps, Apache-2.0), as far
-/// as they concern envelope, signatures, expirations and recipient. Each test names its case; the keys are Tink's.
+/// Every case for ECv2 in Tink's PaymentMethodTokenRecipientTest.java (github.com/tink-crypto/tink-java-apps, Apache-2.0, commit
+/// f06b4ce). Each test names its cases; the keys are Tink's. testUnsealECV2WithCustomKem, in which Tink has the key agreement made
+/// elsewhere, is what `GooglePayTierTests` does with HSM tokens.
 ///
-/// Cases about the plaintext are not here, as nothing decrypts yet. Two cases have another outcome: Tink ends with "no trusted
-/// keys are available" both for an expired key and for one without an expiration. Here a key without an expiration makes the
-/// file unusable unless it has another one, and the daemon does not start with it.
+/// Two cases have another outcome. Tink ends with "no trusted keys are available" both for an expired key and for one without an
+/// expiration. Here a key without an expiration makes the file unusable unless it has another one, and the daemon does not start
+/// with it. Tink opens plaintexts that Google does not write, which its tests use; they are refused here.
 ///
-/// Where Tink is laxer, the refusal is right, and `GooglePayEnvelopeTests` has the case:
-///
-/// | Tink accepts | because |
-/// |---|---|
-/// | comments, single quotes and names without quotes in all three JSON texts | Gson parses leniently |
-/// | a member twice | Gson takes the last one; a signer and a verifier could each read another |
-/// | unknown members of the envelope and of intermediateSigningKey | it reads only those that it knows |
-/// | a number for keyExpiration, and a negative one | `getAsLong` converts |
-/// | an expiration of 16 or more digits, if it fits a long | the same |
+/// The article "Google Pay: stricter than Tink" has the table of what Tink accepts and is refused here.
 @Suite("Tink's cases for ECv2")
 struct TinkTests {
     private static let root = key(
@@ -72,6 +66,44 @@ struct TinkTests {
             Array(genuine.json.utf8), for: Self.recipient, under: forge.rootKeys(expiration: Fixture.tomorrow),
             key: #require(Self.merchantKey).pemRepresentation)
         #expect(opened.last == SHA256.hash(data: Data("plaintext".utf8)).hexadecimal)
+        #expect(throws: Refusal.self) { _ = try GooglePayPayload(plaintext: Array("plaintext".utf8)) }
+    }
+
+    @Test("testShouldAcceptNonExpiredECV2Message, testShouldFailIfECV2MessageIsExpired")
+    func messageExpiration() throws {
+        let day = 86_400.0
+        for (time, fault) in [(day, nil), (-day, .expired)] as [(Double, GooglePayMessageTimes.Fault?)] {
+            let expiration = Fixture.now.addingTimeInterval(time)
+            let payload = try GooglePayPayload(plaintext: GooglePayForge.plaintext(expiring: expiration))
+            let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: .seconds(7 * day))
+            #expect(times.fault(at: Fixture.now, window: .seconds(300)) == fault)
+            // Tink's test has no other member.
+            let alone = "{\"messageExpiration\":\"\(GooglePayText.time(expiration))\"}"
+            #expect(throws: Refusal.self) { _ = try GooglePayPayload(plaintext: Array(alone.utf8)) }
+        }
+    }
+
+    @Test(
+        "testShouldFailIfECV1SetsWrongProtocolVersion, testShouldFailIfProtocolSetToAnInt, testShouldFailIfProtocolSetToAnFloat",
+        arguments: ["\"ECv2\"", "1", "1.1"])
+    func ecv1(version: String) throws {
+        func json(_ version: String) -> String {
+            let (signature, message) = (JSONText.string(genuine.signature), JSONText.string(genuine.signedMessage))
+            return "{\"protocolVersion\":\(version),\"signature\":\(signature),\"signedMessage\":\(message)}"
+        }
+        #expect(try Fixture.verdict(json(version), for: Self.recipient) == "malformed_token")
+        #expect(try Fixture.verdict(json("\"ECv1\""), for: Self.recipient) == "unsupported_version")
+    }
+
+    @Test("testVerifyECV2SigningOnly: unsupported, with the signatures of that version and with those of ECv2")
+    func signingOnly() throws {
+        var envelope = genuine
+        envelope.protocolVersion = "ECv2SigningOnly"
+        try expect("unsupported_version", envelope)
+        try forge.sign(&envelope, recipient: "merchant:\(Self.recipient)", version: "ECv2SigningOnly")
+        try expect("unsupported_version", envelope)
+        envelope.protocolVersion = "ECv2"
+        try expect("signature_invalid", envelope)
     }
 
     @Test("testShouldFailIfSignedMessageWasChangedInECV2")
@@ -96,6 +128,12 @@ struct TinkTests {
         try expect(
             "ok", genuine,
             under: GooglePayText.rootKeys([(alternate, "ECv2", time), (forge.root.publicKey, "ECv2", time)]))
+        // A key for another version does not count, as in testShouldFailIfSignedECV1WithKeyForWrongProtocolVersion.
+        try expect(
+            "signature_invalid", genuine,
+            under: GooglePayText.rootKeys([
+                (alternate, "ECv2", time), (forge.root.publicKey, "ECv2SigningOnly", time),
+            ]))
     }
 
     @Test("testShouldFailIfTrustedKeyIsExpiredInECV2")
