@@ -19,7 +19,7 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case missing(path: String)
     /// The file that was written does not verify when it is read back.
     case notIntact(path: String, finding: String)
-    /// The record has no release, so nothing confirms that the clock is right.
+    /// The ledger has no claim of Apple Pay, so nothing confirms that the clock is right.
     case clockUnconfirmed(now: AuditTime)
 
     var description: String {
@@ -32,8 +32,8 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .missing(let path): "\(path) is missing or cannot be read; restore it"
         case .notIntact(let path, let finding): "what was written to \(path) does not verify: \(finding)"
         case .clockUnconfirmed(let now):
-            "by the clock, \(now.text), records are old enough to archive, but only a release confirms the clock and "
-                + "none is recorded. They are archived after the first release. If the clock is wrong, set it"
+            "by the clock, \(now.text), records are old enough to archive, but only a release of Apple Pay confirms the "
+                + "clock, and the ledger has none. They are archived after the next one. If the clock is wrong, set it"
         }
     }
 }

@@ -89,11 +89,16 @@ package final class RecordArchiving: Sendable {
     /// - Returns: true if there is a new archive, which is sealed.
     private func archive(_ node: AuditNode) async throws -> Bool {
         let now = clock.now()
-        let newestRelease = try await ledger.newestRelease()
-        let cutOff = settings.cutOff(at: now, newestRelease: newestRelease ?? now)
         let first = (try await ledger.lastArchive()?.last ?? 0) + 1
+        // The claims are searched only if records are old enough by the clock.
+        guard let oldest = try await ledger.checkpoints(after: first - 1, limit: 1).first,
+            oldest.checkpoint.time < settings.cutOff(at: now, confirmed: now)
+        else { return false }
+        guard let confirmed = try await ledger.newestConfirmedTime() else {
+            throw ArchiveFailure.clockUnconfirmed(now: AuditTime(now))
+        }
+        let cutOff = settings.cutOff(at: now, confirmed: confirmed)
         guard let last = try await lastCheckpoint(from: first, before: cutOff) else { return false }
-        guard newestRelease != nil else { throw ArchiveFailure.clockUnconfirmed(now: AuditTime(now)) }
         try await ArchiveFile.prepare(settings.directory)
         let draft = ArchiveFile(directory: settings.directory, name: "\(node.name).\(first)")
         let pages = ledger.export(from: first, through: last)
@@ -168,11 +173,11 @@ extension LedgerSettings.Archive {
     ///
     /// - Parameters:
     ///   - now: the time of the daemon's clock, which may be wrong.
-    ///   - newestRelease: the time of the newest release. It limits the effect of a clock that is ahead
+    ///   - confirmed: the time of the newest claim of Apple Pay. It limits the effect of a clock that is ahead
     ///     (``ClaimRetention/longestLead``).
-    func cutOff(at now: Date, newestRelease: Date) -> AuditTime {
+    func cutOff(at now: Date, confirmed: Date) -> AuditTime {
         let lead = Double(ClaimRetention.longestLead.components.seconds)
-        let present = min(now, newestRelease.addingTimeInterval(lead))
+        let present = min(now, confirmed.addingTimeInterval(lead))
         let oldest = AuditTime(present.addingTimeInterval(-Double(retain.components.seconds)))
         return AuditTime(rfc3339: oldest.text.prefix(7) + "-01T00:00:00Z") ?? .earliest
     }

@@ -114,8 +114,13 @@ public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     func times() async throws(LedgerFailure) -> LedgerTimes
 
     /// Returns the time of the newest release that is not a repeat, according to claims and records; nil if there is
-    /// none. The call may scan the records.
+    /// none. It confirms no clock: a message of Google Pay is released with a clock that is days wrong. The call may scan
+    /// the records.
     func newestRelease() async throws(LedgerFailure) -> Date?
+
+    /// Returns the time of the newest claim of Apple Pay; nil if there is none. That time has passed, however wrong the
+    /// clock is, since Apple's signing time was within the window around it. The call may scan the claims.
+    func newestConfirmedTime() async throws(LedgerFailure) -> Date?
 
     /// Returns, for each caller's uid, the time of its first release in this node's records of these sequences. Repeats
     /// do not count. The call reads every record in the range: ten thousand take about ten milliseconds.

@@ -162,6 +162,8 @@ final class MemoryLedger: SingleNodeLedger {
 
     func newestRelease() async throws(LedgerFailure) -> Date? { nil }
 
+    func newestConfirmedTime() async throws(LedgerFailure) -> Date? { nil }
+
     // MARK: Keys
 
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { state.withLock { Array($0.keys.values) } }

@@ -127,6 +127,11 @@ extension StoredLedger {
         try await search { [records] in try records.newestRelease($0) }
     }
 
+    public func newestConfirmedTime() async throws(LedgerFailure) -> Date? {
+        // Pruning keeps the newest claim of Apple Pay, so no record is needed.
+        try await search { try $0.number(ClaimRow.newestOfApplePay, [.integer(0)]).map(StoredTime.date) }
+    }
+
     public func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime] {
         try await search { [records] in try records.firstReleases(in: sequences, $0) }
     }

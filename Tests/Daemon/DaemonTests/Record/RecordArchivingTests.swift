@@ -1,8 +1,11 @@
 import AuditChain
 import Foundation
 import GRDB
+import KeyTypes
 import Ledger
 import Locks
+import MerchantKeys
+import PaymentToken
 import Telemetry
 import TestSupport
 import Testing
@@ -55,10 +58,28 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
-    /// Appends a release, because the archiving trusts the clock only until a day after the newest release.
-    private func release() async throws {
-        let release = AuditRecord(time: AuditTime(clock.now), event: .decrypt(reference: nil))
-        _ = try await fixture.ledger.append(release)
+    /// Makes a release, because the archiving trusts the clock only until a day after the newest one of Apple Pay.
+    private func release(of wallet: Wallet = .applePay, at time: Date? = nil) async throws {
+        let time = time ?? clock.now
+        let use: KeyUse = wallet == .googlePay ? .googlePay : .processing
+        let key = try #require(PublicKeyHash(bytes: [UInt8](repeating: use == .googlePay ? 8 : 7, count: 32)))
+        if try await fixture.ledger.keyRecord(key) == nil {
+            let known = KeyRecord(
+                publicKeyHash: key, merchantIdentifier: "merchant.com.example", algorithm: .ec, use: use,
+                state: .active,
+                createdAt: time, origin: .generated)
+            try await fixture.ledger.apply(AdministrativeChange(at: time, key: known, records: []))
+        }
+        func name() throws -> TransactionIdentifier {
+            try #require(TransactionIdentifier(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) }))
+        }
+        var release = Release(
+            of: wallet, transactionId: try name(), publicKeyHash: key, caller: "checkout", referenceDigest: nil,
+            contentDigest: [UInt8](repeating: 9, count: 32), at: time)
+        release.signedAt = time
+        if wallet == .googlePay { release.messageClaim = try name() }
+        let record = AuditRecord(time: AuditTime(time), event: .decrypt(reference: nil))
+        #expect(try await fixture.ledger.release(release, recording: record).verdict == .released)
     }
 
     private func archiving(
@@ -154,10 +175,10 @@ struct RecordArchivingTests {
         let now = try Self.date("2030-06-15T00:00:00Z")
         // The newest release plus one day, minus 397 days, is 14 May 2025. The cut-off is the beginning of that month.
         #expect(
-            archive.cutOff(at: now, newestRelease: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
+            archive.cutOff(at: now, confirmed: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
                 "2025-05-01T00"))
         #expect(
-            archive.cutOff(at: now, newestRelease: try Self.date("2031-01-01T00:00:00Z")).text.hasPrefix(
+            archive.cutOff(at: now, confirmed: try Self.date("2031-01-01T00:00:00Z")).text.hasPrefix(
                 "2029-05-01T00"))
     }
 
@@ -172,6 +193,25 @@ struct RecordArchivingTests {
         await archiving.run()
         #expect(archiving.warnings == [])
         #expect(try files() == ["node-1.1-41.jsonl"])
+    }
+
+    @Test("archives nothing on the evidence of Google Pay, whose messages are released with a clock six days ahead")
+    func googlePay() async throws {
+        let archiving = try await archiving(released: false)
+        // It is 27 December 2026, but the clock shows 2 January.
+        let now = clock.now
+        try await release(of: .googlePay)
+        await archiving.run()
+        #expect(archiving.warnings.first?.contains("only a release of Apple Pay confirms the clock") == true)
+        try await release(at: now - 6 * 86_400)
+        try await release(of: .googlePay)
+        await archiving.run()
+        #expect(archiving.warnings == [])
+        // By the clock, November 2025 was old enough; by Apple's confirmation only October is.
+        #expect(try files() == ["node-1.1-21.jsonl"])
+        try await release()
+        await archiving.run()
+        #expect(try files() == ["node-1.1-21.jsonl", "node-1.22-41.jsonl"])
     }
 
     /// Returns the lines that the next archive must contain.

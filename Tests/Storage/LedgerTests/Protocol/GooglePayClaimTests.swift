@@ -139,12 +139,16 @@ struct GooglePayClaimTests {
         #expect(try await ledger.release(Self.message(1, messageId: 1, at: noon + 6 * day)) == .released)
         #expect(try await ledger.prune(retention, now: noon + 6 * day) == .clockUnconfirmed)
         #expect(try await ledger.times().forgottenBefore == nil)
+        // The archiving of records has the same evidence.
+        #expect(try await ledger.newestConfirmedTime() == noon)
+        #expect(try await ledger.newestRelease() == noon + 6 * day)
         // A release of Apple Pay confirms the clock.
         #expect(try await ledger.release(fixture.request(2, at: noon + 6 * day)) == .released)
         guard case .pruned(1, _) = try await ledger.prune(retention, now: noon + 6 * day) else {
             Issue.record("not pruned")
             return
         }
+        #expect(try await ledger.newestConfirmedTime() == noon + 6 * day)
     }
 
     @Test("prunes nothing from a ledger without a claim of Apple Pay")
@@ -155,6 +159,7 @@ struct GooglePayClaimTests {
         let retention = try #require(
             ClaimRetention(retainClaims: .seconds(100), repeatFor: .seconds(1), windows: [.seconds(1)]))
         #expect(try await fixture.ledger.prune(retention, now: noon + 1_000) == .clockUnconfirmed)
+        #expect(try await fixture.ledger.newestConfirmedTime() == nil)
         #expect(try await fixture.ledger.release(Self.message(1, messageId: 1, reference: nil)) == .replayed)
     }
 
