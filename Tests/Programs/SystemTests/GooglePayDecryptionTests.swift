@@ -59,10 +59,12 @@ import TokenForge
         return (Array(hash).hexadecimal, Array(point))
     }
 
-    func message(to point: [UInt8], messageId: String) throws -> (json: String, plaintext: [UInt8]) {
+    func message(
+        to point: [UInt8], messageId: String, expiration: Date? = nil
+    ) throws -> (json: String, plaintext: [UInt8]) {
         let plaintext = Array(
             """
-            {"messageExpiration":"\(GooglePayText.time(nextWeek))","messageId":"\(messageId)","paymentMethod":"CARD",\
+            {"messageExpiration":"\(GooglePayText.time(expiration ?? nextWeek))","messageId":"\(messageId)","paymentMethod":"CARD",\
             "paymentMethodDetails":{"pan":"4111111111111111","expirationMonth":12,"expirationYear":2030,\
             "authMethod":"CRYPTOGRAM_3DS","cryptogram":"\(Self.cryptogram)"}}
             """.utf8)
@@ -124,16 +126,9 @@ import TokenForge
     func twoHosts() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
-        func host(_ name: String) async throws -> DaemonHarness {
-            var configuration = DaemonConfiguration()
-            configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
-            configuration.database = database
-            configuration.ledger = ["node: \(name)"]
-            return try await daemon(configuration)
-        }
-        let first = try await host("host-1")
+        let first = try await host("host-1", database, hsmToken)
         let made = try await key(first)
-        let second = try await host("host-2")
+        let second = try await host("host-2", database, hsmToken)
         let paid = try message(to: made.point, messageId: "one").json
         #expect(try await decrypt(paid, first).member("repeated") == .bool(false))
         // The attempt on the other host is the same caller's, which repeats with the same reference alone.

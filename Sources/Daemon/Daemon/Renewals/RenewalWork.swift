@@ -17,6 +17,7 @@ import UsageRecording
 final class RenewalWork: Sendable {
     private let administration: KeyAdministration
     private let proving: KeyProving
+    private let search: KeySearch
     private let gauges: RenewalGauges
     private let logger: Logger
     /// The time for all pauses. A test sets it.
@@ -29,8 +30,6 @@ final class RenewalWork: Sendable {
         var failedProofs: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
         /// The keys that need no proof as they are, and the time until which this counts.
         var proved: [PublicKeyHash: (entry: KeyEntry, until: ContinuousClock.Instant)] = [:]
-        /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
-        var sought: [PublicKeyHash: (count: Int, until: ContinuousClock.Instant)] = [:]
         /// True if the last reading of the open renewals failed.
         var isUnread = false
         /// The reason for which a key's renewal waits for this node. It is logged once.
@@ -42,8 +41,6 @@ final class RenewalWork: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(2)
-    private static let seekingInterval = Duration.seconds(10)
-    private static let longestSeekingInterval = Duration.seconds(60)
     private static let pauseAfterFailure = Duration.seconds(30)
     private static let longestPause = Duration.seconds(3600)
     /// The time between two searches for the proofs of a key that needs none. The ledger may have hundreds of open renewals.
@@ -52,11 +49,11 @@ final class RenewalWork: Sendable {
     private static let proofAge = Renewal.longestProofAge / 2
 
     init(
-        administration: KeyAdministration, proving: KeyProving, gauges: RenewalGauges, logger: Logger,
-        instant: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+        administration: KeyAdministration, proving: KeyProving, search: KeySearch, gauges: RenewalGauges,
+        logger: Logger, instant: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        (self.administration, self.proving, self.gauges) = (administration, proving, gauges)
-        (self.logger, self.instant) = (logger, instant)
+        (self.administration, self.proving, self.search) = (administration, proving, search)
+        (self.gauges, self.logger, self.instant) = (gauges, logger, instant)
     }
 
     func start() -> Task<Void, Never> { Task.repeating(every: Self.interval) { [self] in await run() } }
@@ -80,7 +77,7 @@ final class RenewalWork: Sendable {
         gauges.show(open)
         for stored in open {
             guard let key = stored.renewal.newKey, !isPaused(key) else { continue }
-            await seek(key)
+            await search.search(for: key)
             do throws(Refusal) {
                 guard let entry = administration.catalogue.index.entry(key), !entry.hsmTokens.isEmpty else { continue }
                 try await advance(stored, entry)
@@ -104,34 +101,6 @@ final class RenewalWork: Sendable {
             state.paused[key] = instant() + Self.pauseAfterFailure
             defer { state.waiting[key] = reason }
             return state.waiting[key] != reason
-        }
-    }
-
-    /// Searches the HSM tokens that do not show the key for it. The vendor's cloning gives the daemon no event. One that fails
-    /// keeps no other from the import and its proof.
-    private func seek(_ key: PublicKeyHash) async {
-        let isDue = state.withLock { state in
-            guard state.sought[key].map({ $0.until <= instant() }) ?? true else { return false }
-            let count = min((state.sought[key]?.count ?? 0) + 1, 6)
-            state.sought[key] = (count, instant() + min(Self.seekingInterval * count, Self.longestSeekingInterval))
-            return true
-        }
-        guard isDue else { return }
-        let shown = administration.catalogue.index.entry(key)?.hsmTokens ?? []
-        for hsmToken in administration.hsmTokens where !shown.contains(hsmToken.name) && hsmToken.isServing {
-            do throws(Refusal) {
-                // An HSM token without the key changes nothing in the index.
-                let shown = try await refusing(hsm: await hsmToken.describeKey(key))
-                guard !shown.isEmpty else { continue }
-                try await refusing(
-                    ledger: await administration.catalogue.keyChanged(key, shown: [(hsmToken.name, shown)]))
-            } catch {
-                logger.notice(
-                    "an HSM token was not searched for a renewed key",
-                    metadata: [
-                        "key": "\(key.hex.prefix(16))", "token": "\(hsmToken.name)", "reason": "\(error.message)",
-                    ])
-            }
         }
     }
 

@@ -28,6 +28,7 @@ struct Assembly: Sendable {
     let refusalSummaries: RefusalSummaries
     let others: ClusterFollower
     let attributeRecords: KeyAttributeRecords
+    let keySearch: KeySearch
     let renewalWork: RenewalWork
     let instruments: Instruments
     let router: DaemonRouter
@@ -213,6 +214,7 @@ struct Assembly: Sendable {
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),
             log: RequestLog(requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger))
+        let keySearch = KeySearch(catalogue: catalogue, hsmTokens: hsmTokens.all, logger: logger)
         let others = ClusterFollower(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)
@@ -223,9 +225,10 @@ struct Assembly: Sendable {
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others,
             attributeRecords: KeyAttributeRecords(
                 ledger: ledger, index: index, reading: attributes, clock: clock, isOpen: { gate.position == .open }),
+            keySearch: keySearch,
             renewalWork: RenewalWork(
-                administration: administration, proving: proving, gauges: RenewalGauges(instruments: instruments),
-                logger: logger),
+                administration: administration, proving: proving, search: keySearch,
+                gauges: RenewalGauges(instruments: instruments), logger: logger),
             instruments: instruments, router: router, live: live, reload: reload, readiness: readiness,
             catalogue: catalogue, clock: clock)
     }

@@ -70,7 +70,7 @@ struct ServingDaemon: ServingProgram {
             parts: assembly, listener: listener, awaitsRestore: awaitsRestore, sealing: assembly.checkpoints.start(),
             tasks: [
                 opening, comparing, assembly.refusalSummaries.start(), assembly.recordCheck.start(),
-                assembly.attributeRecords.start(), assembly.renewalWork.start(),
+                assembly.attributeRecords.start(), assembly.keySearch.start(), assembly.renewalWork.start(),
                 assembly.lifeRecords.startReadingPrograms(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),

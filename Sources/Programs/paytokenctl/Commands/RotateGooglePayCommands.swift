@@ -21,7 +21,7 @@ struct RotateAddedCommand: AsyncParsableCommand {
             is left out with --exclude-node; the record's reason names it.
 
             GET /v1/google-pay/public-key returns the active key that came into the ledger last. So import an older key first. A \
-            host finds a key that was copied into its HSM token when paytokend restarts there.
+            host finds a key that was copied into its HSM token within a minute.
             """)
 
     @OptionGroup var key: KeyArgument

@@ -95,9 +95,13 @@ import WorkerProtocol
         private static func work(
             _ administration: KeyAdministration, _ proving: KeyProving, _ lines: Lines, _ clock: HandClock
         ) -> RenewalWork {
-            RenewalWork(
-                administration: administration, proving: proving, gauges: RenewalGauges(instruments: Instruments()),
-                logger: Logger(label: "test") { _ in lines }, instant: { clock.now })
+            let logger = Logger(label: "test") { _ in lines }
+            return RenewalWork(
+                administration: administration, proving: proving,
+                search: KeySearch(
+                    catalogue: administration.catalogue, hsmTokens: administration.hsmTokens, logger: logger,
+                    instant: { clock.now }),
+                gauges: RenewalGauges(instruments: Instruments()), logger: logger, instant: { clock.now })
         }
 
         /// The work of the daemon after a restart.

@@ -1,0 +1,119 @@
+import Crypto
+import Foundation
+import KeyTypes
+import Ledger
+import Logging
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import DaemonConfiguration
+@testable import UsageRecording
+
+/// The search for Google Pay keys that the ledger has and an HSM token does not show, with HSM tokens in software.
+@Suite("The search for copied Google Pay keys")
+struct KeySearchTests {
+    private let record: RecordFixture
+    private let catalogue: KeyCatalogue
+    private let clock = HandClock()
+    private let primary = SoftwareKeyToken("primary")
+    private let second = SoftwareKeyToken("second")
+    private let search: KeySearch
+    private let directory: FreshDirectory
+
+    init() async throws {
+        directory = try FreshDirectory()
+        record = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
+        catalogue = KeyCatalogue(
+            index: KeyIndex(), ledger: record.ledger, hsmTokens: ["primary", "second"],
+            clock: WallClock { RecordFixture.noon }, logger: RecordFixture.quiet)
+        search = KeySearch(
+            catalogue: catalogue, hsmTokens: [primary, second, SoftwareKeyToken("away", isServing: false)],
+            logger: RecordFixture.quiet, instant: { [clock] in clock.now })
+        for hsmToken in [primary, second] {
+            await catalogue.hsmTokenHasOpened(hsmToken.name, showing: [], asOf: .now)
+        }
+    }
+
+    /// Stores the record of a key that another node made.
+    @discardableResult
+    private func add(
+        _ state: KeyState, _ use: KeyUse = .googlePay, of merchant: String = "BCR2DN4TEXAMPLE"
+    ) async throws -> (key: P256.Signing.PrivateKey, hash: PublicKeyHash) {
+        let key = P256.Signing.PrivateKey()
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: Array(key.publicKey.derRepresentation))
+        let known = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: .ec, use: use, state: state,
+            createdAt: RecordFixture.noon, origin: .generated)
+        try await record.ledger.apply(AdministrativeChange(at: RecordFixture.noon, key: known, records: []))
+        try await catalogue.keyChanged(hash)
+        return (key, hash)
+    }
+
+    /// Runs the search every two seconds as the daemon does, and returns the seconds at which HSM tokens were searched.
+    private func run(until end: Int) async -> [Int] {
+        var times: [Int] = []
+        for second in stride(from: 0, to: end, by: 2) {
+            let before = primary.searchCount
+            await search.run()
+            times += [Int](repeating: second, count: primary.searchCount - before)
+            clock.pass(.seconds(2))
+        }
+        return times
+    }
+
+    @Test(
+        "finds a key that was copied into an HSM token, and searches for it no more",
+        arguments: [KeyState.preActivation, .active])
+    func copied(state: KeyState) async throws {
+        let made = try await add(state)
+        #expect(await run(until: 8) == [0])
+        #expect(catalogue.index.entry(made.hash)?.condition == .missing)
+        primary.add(made.key, of: "BCR2DN4TEXAMPLE")
+        #expect(await run(until: 60) == [2])
+        let found = try #require(catalogue.index.entry(made.hash))
+        #expect(found.condition == .served && found.hsmTokens == ["primary"])
+        // The other HSM token may get a copy later.
+        second.add(made.key, of: "BCR2DN4TEXAMPLE")
+        _ = await run(until: 62)
+        #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["primary", "second"])
+        #expect(await run(until: 200) == [])
+    }
+
+    @Test("searches for a key at once, after ten seconds, then later each time, up to a minute")
+    func intervals() async throws {
+        try await add(.preActivation)
+        #expect(await run(until: 340) == [0, 10, 30, 60, 100, 150, 210, 270, 330])
+    }
+
+    @Test("searches for one key in two seconds, however many there are, and for each in turn")
+    func manyKeys() async throws {
+        for number in 0..<40 { try await add(.active, of: "BCR2DN4TEXAMPLE\(number)") }
+        #expect(await run(until: 200) == Array(stride(from: 0, to: 200, by: 2)))
+        // A new key does not wait for its turn.
+        let made = try await add(.preActivation)
+        primary.add(made.key, of: "BCR2DN4TEXAMPLE")
+        await search.run()
+        #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["primary"])
+    }
+
+    @Test(
+        "searches for no key that serves no more, and for none of Apple Pay",
+        arguments: [KeyState.suspended, .deactivated, .compromised, .destroyed])
+    func others(state: KeyState) async throws {
+        try await add(state)
+        try await add(.active, .processing)
+        #expect(await run(until: 60) == [])
+    }
+
+    @Test("searches one HSM token although another fails")
+    func failing() async throws {
+        let made = try await add(.active)
+        primary.fail(at: .listing)
+        second.add(made.key, of: "BCR2DN4TEXAMPLE")
+        await search.run()
+        #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["second"])
+    }
+}
