@@ -42,7 +42,7 @@ struct TrustFetchCommand: AsyncParsableCommand {
             not written is never replaced.
 
             As long as Google's answer said that the file stays fresh (Cache-Control, at most seven days), no request is \
-            made. So a timer may run it hourly.
+            made. The timer paytoken-outbound-google-keys.timer runs it each hour.
 
               paytokenctl trust google-pay fetch /var/lib/paytoken-outbound/google-pay-keys.json
 
