@@ -59,7 +59,7 @@ class KeyBook:
 
     def __init__(self):
         self.steps, self.merchants, self.omitted = {}, {}, collections.Counter()
-        self.known, self.certificates = {}, {}
+        self.known, self.certificates, self.google = {}, {}, set()
 
     def take(self, record):
         key, event = record.get("publicKeyHash"), record["event"]
@@ -70,6 +70,7 @@ class KeyBook:
         if not change: return
         self.add(key, change, record)
         if "merchant" in record: self.merchants.setdefault(key, record["merchant"])
+        if event in (*ARRIVALS, "certificate_import") and record.get("wallet") == "google-pay": self.google.add(key)
         for newest, member in ((self.known, "algorithm"), (self.certificates, "certificateEnd")):
             is_newer = key not in newest or newest[key]["time"] <= record["time"]
             if event in (*ARRIVALS, "certificate_import") and "algorithm" in record and member in record and is_newer:
@@ -99,6 +100,8 @@ class KeyBook:
 
     def served(self, key):
         """Returns the step since which a key serves, or None."""
+        added = next((step for step in self.steps[key] if step[1] == "active" and step[4].get("from") == "pre-activation"), None)
+        if added or key in self.google: return added
         is_made = (self.first(key, *ARRIVALS) or self.stated(key) or [None, None])[1] in ("key_generate", "stated pre-activation")
         return self.first(key, "certificate_import") if is_made else self.first(key, "key_import", "key_adopt")
 
@@ -134,6 +137,7 @@ class KeyBook:
                          block=block and facts(since=block["since"], lastUse=block.get("lastUse"), refused=block["refused"].facts(
                              f"refused, key {key}, while {block['state']}")))
         shown = [step for step in steps if not step[1].startswith("stated ") or not arrival and step is stated]
+        if key in self.google and used.get("use") == "processing": used["use"] = "google-pay"
         known, certificate, destroyed = self.known.get(key, {}), self.certificates.get(key, {}), first("destroyed")
         return facts(key=key, merchant=self.merchants.get(key), **used, attributes=attributes, state=state, came=self.came(key),
                      algorithm=known.get("algorithm"), bits=known.get("bits"), issuer=certificate.get("issuer"),

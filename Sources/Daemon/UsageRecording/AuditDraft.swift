@@ -66,9 +66,7 @@ package final class AuditDraft: Sendable {
     package func setSubject(_ key: KeyEntry) {
         state.withLock {
             $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
-            $0.facts.merchant =
-                key.merchantIdentifier.isEmpty
-                ? nil : AuditText(key.merchantIdentifier, of: key.use.wallet)
+            $0.facts.merchant = key.auditMerchant
         }
     }
 
@@ -140,6 +138,11 @@ extension AuditText {
     fileprivate init(_ merchant: String, of wallet: Wallet) {
         self = wallet == .googlePay ? AuditText(merchantAtGoogle: merchant) : AuditText(merchant)
     }
+}
+
+extension KeyEntry {
+    /// The merchant as audit records state it; nil if it is unknown.
+    package var auditMerchant: AuditText? { merchantIdentifier.isEmpty ? nil : AuditText(merchantIdentifier, of: use.wallet) }
 }
 
 extension KeyUse {

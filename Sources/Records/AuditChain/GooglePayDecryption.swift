@@ -1,3 +1,4 @@
+internal import KeyTypes
 internal import StrictJSON
 
 /// A request to decrypt a Google Pay message. Members are left out of the record if the request was refused before they
@@ -28,6 +29,11 @@ public struct GooglePayDecryption: Sendable, Equatable {
         writer.member("authMethod", authMethod?.text)
         if !triedKeys.isEmpty { writer.member("triedKeys", triedKeys.map(\.base64)) }
     }
+}
+
+extension AuditEntry {
+    /// True if the record names Google Pay as the wallet of its key or its payment token.
+    public var namesGooglePay: Bool { details["wallet"]?.stringValue == Wallet.googlePay.rawValue }
 }
 
 extension AuditText {

@@ -21,14 +21,18 @@ public struct KeyFacts: Sendable, Equatable {
     public var certificateEnd: AuditTime?
     /// The certificate's issuer as RFC 4514 writes it, truncated to ``AuditText/maximumLength``.
     public var issuer: AuditText?
+    /// The wallet whose payments the key opens. The record names Google Pay only.
+    public var wallet: Wallet
 
     public init(
-        algorithm: KeyAlgorithm, origin: Origin?, certificateEnd: AuditTime? = nil, issuer: AuditText? = nil
+        algorithm: KeyAlgorithm, origin: Origin?, certificateEnd: AuditTime? = nil, issuer: AuditText? = nil,
+        wallet: Wallet = .applePay
     ) {
         self.algorithm = algorithm
         self.origin = origin
         self.certificateEnd = certificateEnd
         self.issuer = issuer
+        self.wallet = wallet
     }
 
     func write(into writer: inout JSONWriter) {
@@ -37,6 +41,7 @@ public struct KeyFacts: Sendable, Equatable {
         writer.member("origin", origin?.rawValue)
         writer.member("certificateEnd", certificateEnd?.text)
         writer.member("issuer", issuer?.text)
+        writer.member("wallet", wallet == .applePay ? nil : wallet.rawValue)
     }
 }
 

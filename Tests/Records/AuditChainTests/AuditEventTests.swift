@@ -156,6 +156,11 @@ struct AuditEventTests {
                 #","algorithm":"EC","bits":256,"origin":"adopted""#
             ),
             (
+                .keyAdopt(approval: approval, key: KeyFacts(algorithm: .ec, origin: .adopted, wallet: .googlePay)),
+                "key_adopt",
+                #","approval":"01020304","algorithm":"EC","bits":256,"origin":"adopted","wallet":"google-pay""#
+            ),
+            (
                 .certificateImport(certificate: digest, key: KeyFacts(algorithm: .ec, origin: nil)),
                 "certificate_import", #","certificateSha256":"\#(hex)","algorithm":"EC","bits":256"#
             ),

@@ -100,20 +100,20 @@ actor KeyAttributeRecords {
         // the time, or for 5 seconds after a long search.
         let pause = min(began.duration(to: .now) * 9, Self.longestPause)
         try await record(
-            .keyAttributes(keys.map(RecordedKeyAttributes.init)), of: subject, merchant: entry.merchantIdentifier)
+            .keyAttributes(keys.map(RecordedKeyAttributes.init)), of: subject, merchant: entry.auditMerchant)
         dueAt[subject] = now + Self.interval
         try? await Task.sleep(for: pause)
     }
 
     private func record(
-        _ event: AuditEvent, of subject: Subject, merchant: String = ""
+        _ event: AuditEvent, of subject: Subject, merchant: AuditText? = nil
     ) async throws(LedgerFailure) {
         let digest = AuditDigest.of(event.details)
         guard try await lastRecorded(subject) != digest else { return }
         _ = try await ledger.append(
             AuditRecord(
-                time: AuditTime(clock.now()), event: event, merchant: merchant.isEmpty ? nil : AuditText(merchant),
-                publicKeyHash: subject.key, hsmToken: AuditText(subject.hsmToken)))
+                time: AuditTime(clock.now()), event: event, merchant: merchant, publicKeyHash: subject.key,
+                hsmToken: AuditText(subject.hsmToken)))
         recorded[subject] = digest
     }
 

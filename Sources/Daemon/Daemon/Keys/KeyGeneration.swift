@@ -62,7 +62,9 @@ extension KeyAdministration {
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
         draft.setSubject(key: hash)
-        draft.setEvent(.keyGenerate(key: KeyFacts(algorithm: order.algorithm, origin: .generated)))
+        draft.setEvent(
+            .keyGenerate(
+                key: KeyFacts(algorithm: order.algorithm, origin: .generated, wallet: order.use.wallet)))
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
             state: .preActivation, createdAt: clock.now(), origin: .generated)

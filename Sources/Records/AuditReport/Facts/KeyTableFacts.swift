@@ -38,7 +38,7 @@ struct KeyTableFacts {
             sums.merge(use.refused.mapValues(\.count), uniquingKeysWith: +)
         }
         return .facts([
-            "key": key.key, "merchant": key.merchant, "use": Self.use(uses), "algorithm": key.facts?.algorithm,
+            "key": key.key, "merchant": key.merchant, "use": Self.use(of: key, uses), "algorithm": key.facts?.algorithm,
             "bits": key.facts?.bits, "state": key.state, "came": key.came, "cameAt": key.arrival?.time,
             "destroyedOn": key.first("destroyed")?.place.node,
             "removedOn": removed.isEmpty ? nil : Set(removed).sorted(),
@@ -84,10 +84,11 @@ struct KeyTableFacts {
         key.events.filter { event in !event.isStatement || key.arrival == nil && event == key.statement }
     }
 
-    /// Returns the key's use (`identity` or `processing`) as its recorded operations show it.
-    private static func use(_ uses: [KeyUseTally.Use]) -> String? {
+    /// Returns the key's use (`identity`, `processing` or `google-pay`) as its recorded operations show it.
+    private static func use(of key: KeyHistory, _ uses: [KeyUseTally.Use]) -> String? {
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
-        return uses.contains { !$0.released.isEmpty || !$0.repeated.isEmpty } ? "processing" : nil
+        guard uses.contains(where: { !$0.released.isEmpty || !$0.repeated.isEmpty }) else { return nil }
+        return key.isGooglePay ? "google-pay" : "processing"
     }
 
     /// Returns the time in which the key served. Without `from` it began before the export's records, and without `days`

@@ -111,8 +111,7 @@ public struct AdministrativeActs: Sendable {
             take(act, name, identifier, inPeriod: inPeriod)
         }
         guard inPeriod else { return }
-        let isFirstActivation = entry.details["from"]?.stringValue == AuditKeyState.preActivation.rawValue
-        if act.outcome == AuditOutcome.ok.text { count(act, name, isFirstActivation: isFirstActivation) }
+        if act.outcome == AuditOutcome.ok.text { count(act, name, isFirstActivation: entry.isFirstActivation) }
         if acts.count < Self.maximumActs { acts.append(act) } else { omitted += 1 }
     }
 

@@ -25,6 +25,8 @@ public struct KeyHistory: Sendable, Equatable {
         public let reason: String?
         /// The time until which a deactivated key still decrypts; nil if there is none, or if it is not recorded.
         public var cutOff: AuditTime?
+        /// True for the change that made a waiting key active.
+        var isFirstActivation = false
     }
 
     /// The facts about a key in the newest record that has them. Records of older versions have none.
@@ -45,6 +47,8 @@ public struct KeyHistory: Sendable, Equatable {
 
     public let key: AuditDigest
     public internal(set) var merchant: String?
+    /// True if a record names the key's wallet, Google Pay. Records of earlier versions do not name it.
+    private(set) var isGooglePay = false
     public internal(set) var events: [Event] = []
     /// The number of certificate requests and certificates beyond ``maximumEvents``, which are counted but not kept. All
     /// other steps are kept.
@@ -67,9 +71,11 @@ public struct KeyHistory: Sendable, Equatable {
         return arrival?.step.name ?? facts?.origin.flatMap { origins[$0] }
     }
 
-    /// The step from which the key was in use: its first certificate, its import or its adoption. Nil if the export
-    /// does not contain that step.
+    /// The step from which the key was in use: its first certificate, its import or its adoption, or for a Google Pay
+    /// key the statement that it is in Google's console. Nil if the export does not contain that step.
     public var activation: Event? {
+        let stated = events.first(where: \.isFirstActivation)
+        if isGooglePay || stated != nil { return stated }
         let isGenerated =
             if let arrival { arrival.step == .generated } else { statement?.step == .stated("pre-activation") }
         return events.first { event in
@@ -114,6 +120,7 @@ public struct KeyHistory: Sendable, Equatable {
 
     /// Takes the facts of a record of the key's arrival or certificate.
     mutating func takeFacts(_ entry: AuditEntry) {
+        if entry.namesGooglePay { isGooglePay = true }
         guard let algorithm = entry.details["algorithm"]?.stringValue else { return }
         if facts.map({ $0.time <= entry.time }) ?? true {
             facts = Facts(
@@ -179,6 +186,7 @@ extension KeyHistory.Event {
         approval = entry.details["approval"]?.stringValue
         reason = entry.details["reason"]?.stringValue
         cutOff = entry.details["cutOff"]?.stringValue.flatMap(AuditTime.init(stored:))
+        isFirstActivation = entry.isFirstActivation
     }
 
     /// Makes the statement of one key's state from a `key_states` record.
@@ -193,6 +201,12 @@ extension KeyHistory.Event {
 }
 
 extension AuditEntry {
+    /// True for a change of a key's state, from waiting for its activation to active.
+    var isFirstActivation: Bool {
+        details["from"]?.stringValue == AuditKeyState.preActivation.rawValue
+            && details["to"]?.stringValue == AuditKeyState.active.rawValue
+    }
+
     /// The access rule's name, or the uid.
     var callerText: String? {
         caller.map { caller in caller.name?.text ?? "uid \(caller.uid)" }

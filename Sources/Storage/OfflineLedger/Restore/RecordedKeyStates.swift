@@ -8,7 +8,7 @@ import SQLiteLedger
 ///
 /// Key states are rows, which no hash covers. Every change is recorded, so if a row permits more than the record,
 /// another program wrote it. A key without a `key_state_change` or `key_states` record is not checked, since records of
-/// its import or generation contain no state.
+/// its import or generation contain no state. Google Pay keys are the exception: each of them arrives waiting.
 struct RecordedKeyStates {
     private var states: [AuditDigest: KeyState] = [:]
 
@@ -21,11 +21,21 @@ struct RecordedKeyStates {
         switch AuditEvent.Name(rawValue: entry.event) {
         case .keyStateChange:
             if let state = entry.details["to"]?.stringValue.flatMap(KeyState.init) { states[key] = state }
-        case .certificateImport, .keyImport:
-            // An import makes a waiting key active in the transaction of its record, which does not name the state.
-            if states[key] == .preActivation { states[key] = .active }
+        case .certificateImport: activate(key)
+        case .keyGenerate, .keyImport, .keyAdopt:
+            if entry.namesGooglePay {
+                states[key] = states[key] ?? .preActivation
+            } else if entry.details["certificateSha256"] != nil {
+                activate(key)
+            }
         default: break
         }
+    }
+
+    /// An import of a certificate makes a waiting key active in the transaction of its record, which does not name the
+    /// state.
+    private mutating func activate(_ key: AuditDigest) {
+        if states[key] == .preActivation { states[key] = .active }
     }
 
     /// Returns the first key, in Base64, whose row permits more than its record; nil if there is none.

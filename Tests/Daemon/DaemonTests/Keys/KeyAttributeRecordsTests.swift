@@ -71,13 +71,13 @@ import WorkerProtocol
         rebuildIndex(keyState: .active)
     }
 
-    private func rebuildIndex(keyState: KeyState?) {
+    private func rebuildIndex(keyState: KeyState?, use: KeyUse = .processing, merchant: String = "merchant.test") {
         let key = KeyDescription(
             identifier: Self.hash.bytes, label: "merchant.test", algorithm: .ec, subjectPublicKeyInfo: Self.information,
             certificates: [], isProtected: true, inconsistency: nil)
         let keyRecord = keyState.map {
             KeyRecord(
-                publicKeyHash: Self.hash, merchantIdentifier: "merchant.test", algorithm: .ec, use: .processing,
+                publicKeyHash: Self.hash, merchantIdentifier: merchant, algorithm: .ec, use: use,
                 state: $0, createdAt: RecordFixture.noon, origin: .generated)
         }
         index.rebuild(hsmTokens: [("primary", [key])], keyRecords: [keyRecord].compactMap(\.self))
@@ -109,6 +109,14 @@ import WorkerProtocol
         #expect(values["neverExtractable"]?.boolValue == true && values["extractable"]?.boolValue == false)
         #expect(values["uses"]?.arrayValue?.compactMap(\.stringValue) == ["derive"])
         #expect(entries.first?.details["model"]?.stringValue == "SoftHSM v2" && entries.first?.publicKeyHash == nil)
+    }
+
+    @Test("names the merchant of a Google Pay key in full, although an identifier of twenty digits is a long number")
+    func merchantAtGoogle() async throws {
+        rebuildIndex(keyState: .active, use: .googlePay, merchant: "12345678901234567890")
+        let fixture = try await fixture()
+        await records(fixture).check()
+        #expect(try await fixture.entries.last?.merchant == "12345678901234567890")
     }
 
     @Test("records nothing again after a restart, however many records lie between, and each change once")
