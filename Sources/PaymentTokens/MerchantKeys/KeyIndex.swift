@@ -59,6 +59,9 @@ public final class KeyIndex: Sendable {
         current.withLock { $0.subjectPublicKeyInfo(hash) }
     }
 
+    /// Returns true if an HSM token has a certificate for the key, even if its copy of the key has a fault.
+    public func hasCertificate(_ hash: PublicKeyHash) -> Bool { current.withLock { $0.hasCertificate(hash) } }
+
     /// One sentence for each object that cannot be listed as a key, and for each key that only one HSM token has.
     public var warnings: [String] { current.withLock { $0 }.warnings }
 

@@ -100,6 +100,10 @@ struct KeyIndexTable: Sendable {
             .key.subjectPublicKeyInfo
     }
 
+    func hasCertificate(_ hash: PublicKeyHash) -> Bool {
+        byHash[hash]?.certificate != nil || held[hash]?.contains { !$0.key.certificates.isEmpty } == true
+    }
+
     private mutating func note(_ entry: KeyEntry) {
         if entry.use == .googlePay { googlePay[entry.merchantIdentifier, default: []].insert(entry.publicKeyHash) }
     }

@@ -80,7 +80,7 @@ private struct Candidates {
     }
 
     func approvals(_ prefix: String) async -> [String] {
-        let wanted = words.contains("import") ? "approved" : "pending"
+        let wanted = words.contains("import") || words.contains("adopt") ? "approved" : "pending"
         let found = await items("/v1/approvals", ApprovalSummary.self)?.items ?? []
         return found.filter { $0.status == wanted && $0.approval.hasPrefix(prefix) }.map(\.approval)
     }

@@ -115,6 +115,7 @@ public enum ApprovalOperation: String, Sendable, CaseIterable {
     case keyCompromise = "key_compromise"
     case keyImport = "key_import"
     case keyAdopt = "key_adopt"
+    case keyAdoptGooglePay = "key_adopt_google_pay"
     case auditKeyChange = "audit_key_change"
     case ledgerAcceptRestore = "ledger_accept_restore"
     case ledgerAcceptClock = "ledger_accept_clock"

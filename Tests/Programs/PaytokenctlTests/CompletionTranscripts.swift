@@ -71,7 +71,9 @@ struct CompletionTranscripts {
             try await offers(["audit", "list", "--merchant", "merchant.com.o"], socket: daemon.path)
                 == ["merchant.com.other"])
         #expect(try await offers(["approval", "approve", "0"], socket: daemon.path) == ["0a1b2c3d4e5f6071"])
-        #expect(try await offers(["key", "import", "--approval", "f"], socket: daemon.path) == ["ffffffffffffffff"])
+        for verb in ["import", "adopt"] {
+            #expect(try await offers(["key", verb, "--approval", "f"], socket: daemon.path) == ["ffffffffffffffff"])
+        }
         #expect(try await offers(["key", "import", "--token", "p"], socket: daemon.path) == ["primary"])
         #expect(try await offers(["key", "list", "--output", "j"], socket: daemon.path) == ["json"])
     }

@@ -84,6 +84,33 @@ struct LifecycleTranscripts {
         }
     }
 
+    @Test("adopts a Google Pay key for the merchant that the command names, and has an approved command repeated")
+    func googlePayAdoption() async throws {
+        let path = "/v1/keys/\(Self.short)/adopt"
+        let adopt = ["key", "adopt", Self.short, "--reason", "r", "--wallet", "google-pay"]
+        let merchant = ["--merchant-identifier", "BCR2DN4TEXAMPLE"]
+        let waiting = try await FakeDaemon(["POST \(path)": Self.pending])
+        let asked = try await Command.paytokenctl(adopt + merchant, socket: waiting.path)
+        #expect(asked.status == 75 && asked.output == "", "\(asked)")
+        #expect(
+            asked.error.hasSuffix(
+                "Nothing is adopted yet: once it is approved, repeat the same command with --approval \(Self.approval)\n"
+            ))
+        let daemon = try await FakeDaemon(["POST \(path)": .ok(Sample.key)])
+        let done = try await Command.paytokenctl(
+            adopt + merchant + ["--approval", Self.approval], socket: daemon.path)
+        #expect(done.status == 0 && done.output.contains(Sample.hash), "\(done)")
+        let request = try JSONCoding.decode(KeyAdoptionRequest.self, from: #require(daemon.asked.last).body)
+        #expect(request.use == "google-pay" && request.merchantIdentifier == "BCR2DN4TEXAMPLE")
+        #expect(request.reason == "r" && request.approval == Self.approval)
+        // The certificate of any other key names the merchant.
+        for refused in [adopt, Array(adopt.dropLast(2)) + merchant, Array(adopt.dropLast(2)) + ["--approval", "00"]] {
+            let result = try await Command.paytokenctl(refused, socket: daemon.path)
+            #expect(result.status == 64 && result.error.contains("--merchant-identifier"), "\(result)")
+        }
+        #expect(daemon.asked.count == 1)
+    }
+
     @Test(
         "says whether the key is suspended after a request to mark it as compromised",
         arguments: ["suspended", "pre-activation"]

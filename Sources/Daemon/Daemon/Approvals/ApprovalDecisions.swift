@@ -10,8 +10,8 @@ import UsageRecording
 
 /// The decisions of a second person about requested operations. An approved operation is carried out at once, in the
 /// same transaction as the approval. If only another node can carry out the operation, that node does so after it
-/// learns of the approval (``carryOutApproved(_:)``). An approved key import, and an approved change at Apple, waits until
-/// the requester repeats the command.
+/// learns of the approval (``carryOutApproved(_:)``). An approved key import, adoption of a Google Pay key or change at Apple
+/// waits until the requester repeats the command.
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -151,7 +151,7 @@ struct ApprovalDecisions: Sendable {
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {
         switch approval.operation {
-        case .keyImport, .certificateCreate, .certificateActivate, .certificateRevoke: throw .defect
+        case .keyImport, .keyAdoptGooglePay, .certificateCreate, .certificateActivate, .certificateRevoke: throw .defect
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
@@ -188,10 +188,11 @@ struct ApprovalDecisions: Sendable {
 
 extension ApprovalOperation {
     /// True if the approved operation is carried out when its requester repeats the command: the approval of an import has
-    /// no key, and a change at Apple is decided on a list that is read directly before it.
+    /// no key and that of a Google Pay key's adoption no merchant, and a change at Apple is decided on a list that is read
+    /// directly before it.
     fileprivate var waitsForRequester: Bool {
         switch self {
-        case .keyImport, .certificateCreate, .certificateActivate, .certificateRevoke: true
+        case .keyImport, .keyAdoptGooglePay, .certificateCreate, .certificateActivate, .certificateRevoke: true
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore,
             .ledgerAcceptClock:
             false

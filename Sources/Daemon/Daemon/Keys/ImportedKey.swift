@@ -7,7 +7,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-/// The key of an import, after the checks that need neither the ledger nor an HSM token.
+/// The key of an import or adoption, after the checks that need neither the ledger nor an HSM token.
 struct ImportedKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
@@ -66,17 +66,30 @@ struct ImportedKey: Sendable {
     /// The bytes that identify the key in an approval's digest: its certificate, or its public key without one.
     var approvedBytes: [UInt8] { certificate?.der ?? publicKey }
 
-    /// The sentence that the second person reads. A run of twenty digits, as in some of Google's identifiers, would be masked
-    /// like an account number, so a slash is written in its middle.
+    /// The state in which the ledger first has the key. A person's statement activates a Google Pay key later.
+    var firstState: KeyState { use == .googlePay ? .preActivation : .active }
+
+    /// The sentence that the second person reads before an import.
     func approvalReason(into hsmTokens: [String]) -> AuditReason {
-        let isGoogle = use == .googlePay
-        let name = isGoogle && merchant.utf8.count >= 20 ? "\(merchant.prefix(10))/\(merchant.dropFirst(10))" : merchant
-        return AuditReason(
-            "\(isGoogle ? "Google Pay " : "")key import for \(name) into \(hsmTokens.joined(separator: ", "))")
+        AuditReason(
+            "\(use == .googlePay ? "Google Pay " : "")key import for \(namedMerchant) into \(hsmTokens.joined(separator: ", "))"
+        )
+    }
+
+    /// The sentence that the second person reads before an adoption. The requester's own reason is last, since a long
+    /// sentence is cut.
+    func adoptionReason(_ reason: AuditReason) -> AuditReason {
+        AuditReason("Google Pay key adoption for \(namedMerchant): \(reason.text)")
+    }
+
+    /// The merchant as the second person reads it. A run of twenty digits, as in some of Google's identifiers, would be masked
+    /// like an account number, so a slash is written in its middle.
+    private var namedMerchant: String {
+        use == .googlePay && merchant.utf8.count >= 20 ? "\(merchant.prefix(10))/\(merchant.dropFirst(10))" : merchant
     }
 
     func facts(_ origin: KeyFacts.Origin?) -> KeyFacts {
-        guard let certificate else { return KeyFacts(algorithm: algorithm, origin: origin) }
+        guard let certificate else { return KeyFacts(algorithm: algorithm, origin: origin, wallet: use.wallet) }
         return KeyFacts(certificate, origin: origin)
     }
 }

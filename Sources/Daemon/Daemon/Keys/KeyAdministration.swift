@@ -1,3 +1,4 @@
+import AuditChain
 import DaemonAPI
 import DaemonConfiguration
 import FairShares
@@ -17,9 +18,9 @@ import WorkerSupervision
 // ledger together with its audit record, and then answered. If one of these steps fails after the change in the HSM,
 // the key is listed but not served, and repeating the command completes the change.
 //
-// Start here. KeyImports and KeyGeneration are the two sources of keys, and KeyWithdrawal removes a key that the ledger
-// refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the next, and KeyUseSearches
-// finds if the old key is still in use. KeySummaries describes keys for the API.
+// Start here. KeyImports, KeyGeneration and GooglePayKeyAdoption are the sources of keys, and KeyWithdrawal removes a new
+// key that the ledger refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the
+// next, and KeyUseSearches finds if the old key is still in use. KeySummaries describes keys for the API.
 
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
@@ -56,13 +57,36 @@ struct KeyAdministration: Sendable {
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
     }
 
-    /// Returns the key's index entry, after reading the key again from each of these HSM tokens.
+    /// Returns the key's index entry, after reading the key again from each of these HSM tokens. Without HSM tokens, only
+    /// its record is read again.
     func refreshedEntry(
         _ hash: PublicKeyHash, in holders: [any HSMTokenAdministering]
     ) async throws(Refusal) -> KeyEntry {
         for hsmToken in holders { try await refresh(hash, in: hsmToken) }
+        if holders.isEmpty { try await refusing(ledger: await catalogue.keyChanged(hash)) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
+    }
+
+    /// The second person's part in a change that its requester repeats after the approval.
+    enum Permission {
+        case given(AdministrativeChange.ApprovalStep)
+        case requested(Approval)
+    }
+
+    /// Returns the step that uses the caller's approval. Without an approval, the wanted one is requested.
+    func permission(
+        _ wanted: Approval, _ given: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> Permission {
+        guard let given else { return .requested(try await recorder.ask(wanted, by: caller, for: draft)) }
+        let (parameters, person) = (wanted.parameters, wanted.requester.person)
+        // This check comes before any HSM token is changed. The transaction that uses the approval repeats it.
+        guard let approval = try await refusing(ledger: await ledger.approval(given)) else {
+            throw ApprovalConflict.unknown.refusal
+        }
+        let conflict = approval.conflict(using: parameters, by: person, on: ledger.node, at: clock.now())
+        if let conflict { throw conflict.refusal }
+        return .given(.use(given, parameters: parameters, by: person))
     }
 
     static let seeStatus = "GET /v1/status says why"

@@ -67,10 +67,7 @@ extension KeyAdministration {
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: imported.publicKeyHash)
         try Self.requireImportable(known, imported)
-        if imported.certificate == nil, catalogue.index.entry(imported.publicKeyHash)?.certificate != nil {
-            throw Refusal(
-                .invalidState, "An HSM token has Apple's certificate for this key, so it is Apple Pay's; make another.")
-        }
+        if imported.certificate == nil { try requireNoCertificate(of: imported.publicKeyHash) }
         try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let names = request.sealedKeys.map(\.hsmToken)
         guard !dryRun else { return .wouldServe(imported, hsmTokens: names) }
@@ -84,17 +81,13 @@ extension KeyAdministration {
             if imported.use == .googlePay { parameters.add(imported.use.name) }
             parameters.add(imported.merchant)
             for name in names.sorted() { parameters.add(name) }
-            guard let approval = request.approval else {
-                return .pending(
-                    try await recorder.ask(
-                        await rule.request(
-                            .keyImport, parameters: parameters.digest, key: imported.publicKeyHash,
-                            keyState: known?.state, reason: imported.approvalReason(into: names), by: caller,
-                            at: clock.now()), by: caller, for: draft))
+            let wanted = try await rule.request(
+                .keyImport, parameters: parameters.digest, key: imported.publicKeyHash, keyState: known?.state,
+                reason: imported.approvalReason(into: names), by: caller, at: clock.now())
+            switch try await permission(wanted, request.approval, by: caller, draft: draft) {
+            case .requested(let approval): return .pending(approval)
+            case .given(let use): step = use
             }
-            // This check comes before any HSM token is changed. The transaction that uses the approval repeats it.
-            try await requireUsable(approval, parameters: parameters.digest, by: caller)
-            step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
         draft.used(hsmToken: names.joined(separator: ","))
         let isNew = try await isNew(imported.publicKeyHash, known, in: targets.map(\.hsmToken))
@@ -265,15 +258,12 @@ extension KeyAdministration {
         }
     }
 
-    private func requireUsable(
-        _ identifier: ApprovalIdentifier, parameters: AuditDigest, by caller: Caller
-    ) async throws(Refusal) {
-        let person = try await caller.person()
-        guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
-            throw ApprovalConflict.unknown.refusal
+    /// Checks that no HSM token has a certificate for a key that is to be of a use without certificates.
+    func requireNoCertificate(of hash: PublicKeyHash) throws(Refusal) {
+        guard !catalogue.index.hasCertificate(hash) else {
+            throw Refusal(
+                .invalidState, "An HSM token has Apple's certificate for this key, so it is Apple Pay's; make another.")
         }
-        let conflict = approval.conflict(using: parameters, by: person, on: ledger.node, at: clock.now())
-        if let conflict { throw conflict.refusal }
     }
 
     /// Returns the HSM token of each sealed key. Throws unless all of these HSM tokens are open. Without this check,
@@ -351,7 +341,7 @@ extension KeyAdministration {
     }
 
     /// A key that is to be put into service.
-    private struct Activation {
+    struct Activation {
         let key: ImportedKey
         /// The ledger's record of the key before the activation; nil if the ledger does not have the key.
         let known: KeyRecord?
@@ -362,17 +352,16 @@ extension KeyAdministration {
     }
 
     /// Commits the key's record and the audit record in one transaction. A key that is not for Google Pay enters service.
-    private func activate(
+    func activate(
         _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         var keyRecord =
             activation.known
             ?? KeyRecord(
                 publicKeyHash: activation.key.publicKeyHash, merchantIdentifier: activation.key.merchant,
-                algorithm: activation.key.algorithm, use: activation.key.use, state: .active, createdAt: clock.now(),
-                origin: activation.origin)
-        // A person's statement activates a Google Pay key later.
-        keyRecord.state = activation.key.use == .googlePay ? activation.known?.state ?? .preActivation : .active
+                algorithm: activation.key.algorithm, use: activation.key.use, state: activation.key.firstState,
+                createdAt: clock.now(), origin: activation.origin)
+        if activation.key.firstState == .active { keyRecord.state = .active }
         try await apply(
             AdministrativeChange(
                 at: clock.now(), key: keyRecord, precondition: KeyPrecondition(activation.known),

@@ -154,15 +154,12 @@ struct KeyLifecycle: Sendable {
     private func adoption(of entry: KeyEntry) throws(Refusal) -> (
         key: KeyRecord, parameters: AuditDigest, facts: KeyFacts
     ) {
-        guard case .external = entry.condition else {
-            throw Refusal(
-                .invalidState, "Only a key made outside paytokend can be adopted; this one is \(entry.condition.name).")
-        }
+        try entry.requireExternal()
         guard let certificate = entry.certificate else {
             throw Refusal(
                 .invalidState,
-                "The key has no certificate in the HSM token, so its merchant is unknown; import the certificate first."
-            )
+                "The key has no certificate in the HSM token, so its merchant is unknown; import the certificate first, or "
+                    + "state the merchant of a Google Pay key.", details: "use, merchantIdentifier")
         }
         let merchant = try certificate.merchantForImport(
             for: entry.use, expected: nil, allowExpired: true, now: clock.now())
@@ -191,8 +188,8 @@ struct KeyLifecycle: Sendable {
         switch operation {
         case .keyDestroy: .destroyed
         case .keyCompromise: .compromised
-        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
-            .certificateCreate, .certificateActivate, .certificateRevoke:
+        case .keyResume, .keyImport, .keyAdopt, .keyAdoptGooglePay, .auditKeyChange, .ledgerAcceptRestore,
+            .ledgerAcceptClock, .certificateCreate, .certificateActivate, .certificateRevoke:
             .active
         }
     }
@@ -276,7 +273,7 @@ struct KeyLifecycle: Sendable {
                     ledger.note(
                         AuditRecord(
                             time: AuditTime(clock.now()), event: .keyObjectsDestroy,
-                            merchant: AuditText(entry.merchantIdentifier),
+                            merchant: entry.auditMerchant,
                             publicKeyHash: AuditDigest(bytes: entry.publicKeyHash.bytes), hsmToken: AuditText(hsmToken))
                     )
                 }

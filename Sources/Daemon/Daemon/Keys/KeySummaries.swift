@@ -67,7 +67,7 @@ struct KeySummaries: Sendable {
             let notAfter = key.certificate?.notAfter
             return KeySummary(
                 publicKeyHash: key.publicKeyHash.base64, merchantIdentifier: key.merchant,
-                algorithm: key.algorithm.name, use: key.use.name, state: KeyState.active.rawValue, notAfter: notAfter,
+                algorithm: key.algorithm.name, use: key.use.name, state: key.firstState.rawValue, notAfter: notAfter,
                 daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
                 tier: tier(key.use, key.algorithm, hsmTokens), lastUse: uses.last, uses: uses.count,
                 condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",

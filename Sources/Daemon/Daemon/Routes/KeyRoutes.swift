@@ -226,14 +226,29 @@ struct KeyRoutes: Sendable {
                 by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
-    /// Handles `POST /v1/keys/{key}/adopt`: puts into service a key that another program generated in the HSM token.
+    /// Handles `POST /v1/keys/{key}/adopt`: takes into the ledger a key that another program generated in the HSM token.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyAdopt(approval: nil))
-        let body = try ReasonRequest(parsing: request.body)
-        return try await answer(
-            lifecycle.adopt(
-                request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
-                dryRun: request.isDryRun(), draft: request.draft))
+        let body = try KeyAdoptionRequest(parsing: request.body)
+        let (name, reason) = (request.pathArguments[0], AuditReason(body.reason))
+        switch (body.use.map { KeyUse(name: $0) }, body.merchantIdentifier) {
+        case (nil, nil) where body.approval == nil:
+            return try await answer(
+                lifecycle.adopt(
+                    name, reason: reason, by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
+        case (.googlePay, let merchant?):
+            return try answer(
+                await administration.adopt(
+                    name,
+                    KeyAdministration.GooglePayKeyAdoption(
+                        merchantIdentifier: merchant, reason: reason, approval: try Self.approval(body.approval)),
+                    by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
+        default:
+            throw Refusal(
+                .malformedRequest,
+                "A Google Pay key needs use google-pay and merchantIdentifier. Any other key is adopted with the merchant of its "
+                    + "certificate, without use, merchantIdentifier and approval.", details: "use")
+        }
     }
 
     private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {

@@ -2,15 +2,18 @@ import DaemonAPI
 
 /// The next step for a person. The daemon's types contain the facts; the sentences with `paytokenctl …` are here.
 enum NextStep {
-    /// The step for the requester of an import that waits for approval.
-    static func repeatImport(_ pending: PendingAnswer) -> String {
-        "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
+    /// The step for the requester of an import or adoption that waits for approval.
+    ///
+    /// - Parameter done: `imported` or `adopted`.
+    static func repeatCommand(_ done: String) -> (PendingAnswer) -> String {
+        { "Nothing is \(done) yet: once it is approved, repeat the same command with --approval \($0.approval)" }
     }
 
     /// The step after the approval of an operation that the approval itself did not carry out.
     static func afterApproval(of approval: ApprovalSummary) -> String {
         switch approval.operation {
         case "key_import": requesterRepeats("key import", approval)
+        case "key_adopt_google_pay": requesterRepeats("key adopt", approval)
         case "certificate_create", "certificate_activate", "certificate_revoke":
             requesterRepeats("rotate renew", approval)
         default:

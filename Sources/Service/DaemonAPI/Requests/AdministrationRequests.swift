@@ -1,19 +1,5 @@
 public import Refusals
 
-/// The body of `POST /v1/keys/{key}/adopt` and of `POST /v1/audit/key`.
-public struct ReasonRequest: StrictRequest {
-    /// The reason, which goes into the record: 1 to 200 characters.
-    public var reason: String
-
-    public init(reason: String) {
-        self.reason = reason
-    }
-
-    public enum CodingKeys: CodingKey, CaseIterable { case reason }
-
-    public func validate() throws(Refusal) { try validate(reason: reason) }
-}
-
 /// The body of `POST /v1/audit/key`.
 public struct AuditKeyChangeRequest: StrictRequest {
     /// The reason, which goes into the record: 1 to 200 characters.

@@ -23,6 +23,29 @@ public struct KeyStateRequest: StrictRequest {
     public func validate() throws(Refusal) { try validate(reason: reason) }
 }
 
+/// The body of `POST /v1/keys/{key}/adopt`.
+public struct KeyAdoptionRequest: StrictRequest {
+    /// The reason, which goes into the record: 1 to 200 characters.
+    public var reason: String
+    /// `google-pay` for a Google Pay key; absent for a key whose certificate determines its use and merchant.
+    public var use: String?
+    /// A Google Pay key's merchant by its identifier at Google; absent for any other key.
+    public var merchantIdentifier: String?
+    /// The identifier of the approval, 16 hex characters, once a second person has approved a Google Pay key's adoption.
+    public var approval: String?
+
+    public init(reason: String, use: String? = nil, merchantIdentifier: String? = nil, approval: String? = nil) {
+        self.reason = reason
+        self.use = use
+        self.merchantIdentifier = merchantIdentifier
+        self.approval = approval
+    }
+
+    public enum CodingKeys: CodingKey, CaseIterable { case reason, use, merchantIdentifier, approval }
+
+    public func validate() throws(Refusal) { try validate(reason: reason) }
+}
+
 /// The body of `POST /v1/keys`, which generates a key pair inside an HSM token.
 public struct KeyGenerationRequest: StrictRequest {
     /// The merchant identifier, 1 to 255 bytes. The certificate that is imported later must name the same merchant.

@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import Crypto
 import Foundation
 import GRDB
 import Ledger
@@ -174,6 +175,36 @@ struct ApprovalDecisionTests {
         await catalogue.hsmTokenHasOpened("primary", showing: [genuine], asOf: .now)
         #expect(await refusal(.approve, approval, by: staff(1002)) == nil)
         #expect(try await fixture.ledger.keyRecord(hash)?.merchantIdentifier == "merchant.shop")
+    }
+
+    @Test("leaves an approved adoption of a Google Pay key to its requester, who alone names the merchant")
+    func adoptionOfGooglePayKey() async throws {
+        let holder = SoftwareKeyToken()
+        holder.add(P256.Signing.PrivateKey(), of: "google")
+        let catalogue = decisions(after: 0).lifecycle.catalogue
+        await catalogue.hsmTokenHasOpened("primary", showing: holder.descriptions, asOf: .now)
+        let hash = try #require(index.entries.first?.publicKeyHash)
+        let administration = KeyAdministration(
+            catalogue: catalogue, hsmTokens: [holder], ledger: fixture.ledger, gate: fixture.gate,
+            recorder: fixture.recorder, rule: Self.rule, renewal: nil, clock: clock(after: 0))
+        func adopt(_ approval: ApprovalIdentifier? = nil) async throws -> KeyAdministration.Outcome {
+            try await administration.adopt(
+                hash.hex, .init(merchantIdentifier: "BCR2", reason: AuditReason("r"), approval: approval),
+                by: staff(1001), dryRun: false, draft: AuditDraft())
+        }
+        guard case .pending(let approval) = try await adopt() else {
+            Issue.record("it does not wait")
+            return
+        }
+        #expect(await refusal(.approve, approval, by: staff(1001))?.code == .approvalInvalid)
+        #expect(await refusal(.approve, approval, by: staff(1002)) == nil)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.status == .approved)
+        #expect(try await fixture.ledger.keyRecord(hash) == nil)
+        guard case .changed(let entry, _) = try await adopt(approval.identifier) else {
+            Issue.record("it does not adopt")
+            return
+        }
+        #expect(entry.merchantIdentifier == "BCR2" && entry.state == .preActivation)
     }
 
     @Test("makes no audit key when the requester approves it, with any login uid")

@@ -23,6 +23,12 @@ final class SoftwareKeyToken: HSMTokenAdministering {
         var searches = 0
         /// The number of certificates that it was given; nil if it takes none.
         var certificates: Int?
+        /// The descriptions that it returns instead of those of its keys; nil for these.
+        var shown: [KeyDescription]?
+
+        var descriptions: [KeyDescription] {
+            shown ?? keys.map { SoftwareKeyToken.description($0.label, $0.key) }
+        }
     }
 
     let name: String
@@ -56,10 +62,11 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     /// Adds a key as the vendor's cloning does.
     func add(_ key: P256.Signing.PrivateKey, of merchant: String) { state.withLock { $0.keys.append((merchant, key)) } }
 
+    /// Makes it show these keys from now on.
+    func show(_ descriptions: [KeyDescription]) { state.withLock { $0.shown = descriptions } }
+
     /// All keys that it shows.
-    var descriptions: [KeyDescription] {
-        state.withLock { $0.keys.map { Self.description($0.label, $0.key) } }
-    }
+    var descriptions: [KeyDescription] { state.withLock { $0.descriptions } }
 
     private static func description(_ label: String, _ key: P256.Signing.PrivateKey) -> KeyDescription {
         let information = Array(key.publicKey.derRepresentation)
@@ -74,7 +81,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
             return state
         }
         guard !state.faults.contains(.listing) else { throw Self.away }
-        return state.keys.map { Self.description($0.label, $0.key) }.filter { $0.identifier == hash.bytes }
+        return state.descriptions.filter { $0.identifier == hash.bytes }
     }
 
     func generateKey(

@@ -191,7 +191,7 @@ struct KeyImportCommand: AsyncParsableCommand {
     private func post(_ request: KeyImportRequest) async throws {
         try await change.post(
             "/v1/keys/import", request, for: KeySummary.self, dryRunSays: "the key can be imported",
-            whenPending: NextStep.repeatImport
+            whenPending: NextStep.repeatCommand("imported")
         ) { MerchantKeyTable.one($0).text }
     }
 

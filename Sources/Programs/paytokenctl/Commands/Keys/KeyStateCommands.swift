@@ -17,9 +17,7 @@ struct KeyStateOptions: ParsableArguments {
         try await post("state", KeyStateRequest(to: state, reason: why.reason, cutOff: cutOff), note)
     }
 
-    func postAdoption() async throws { try await post("adopt", ReasonRequest(reason: why.reason)) { _ in nil } }
-
-    private func post(_ path: String, _ body: some Encodable, _ note: (PendingAnswer) -> String?) async throws {
+    func post(_ path: String, _ body: some Encodable, _ note: (PendingAnswer) -> String?) async throws {
         // The daemon's response says that it was a dry run, and whether a second person would be needed.
         try await change.post(
             "/v1/keys/\(key.key.hex)/\(path)", body, for: KeySummary.self, dryRunSays: nil, whenPending: note
@@ -116,9 +114,50 @@ struct KeyAdoptCommand: AsyncParsableCommand {
             must be in the HSM token.
 
               paytokenctl key adopt 9c1185a5 --reason "made by the HSM's own tool"
+
+            With --wallet google-pay it adopts a Google Pay key, which has no certificate. Name the merchant as Google's \
+            console does. A second person approves key and merchant; then repeat the command with --approval ID. Prove \
+            the adopted key on each host (key prove), and state that it is in Google's console (rotate added): only \
+            then it serves.
+
+              paytokenctl key adopt 9c1185a5 --wallet google-pay \\
+                  --merchant-identifier BCR2DN4TEXAMPLE --reason "made by the HSM's own tool"
             """)
+
+    @Option(help: WalletOption.help)
+    var wallet: WalletOption = .applePay
+
+    @Option(
+        help: ArgumentHelp("A Google Pay key's merchant, by its identifier at Google.", valueName: "id"),
+        completion: .merchant)
+    var merchantIdentifier: String?
+
+    @Option(
+        help: ArgumentHelp("The approval that a Google Pay key's adoption waited for.", valueName: "id"),
+        completion: .approval)
+    var approval: String?
 
     @OptionGroup var options: KeyStateOptions
 
-    func run() async throws { try await options.postAdoption() }
+    func validate() throws {
+        if wallet == .googlePay {
+            guard merchantIdentifier != nil else {
+                throw ValidationError("Missing expected argument '--merchant-identifier <id>'")
+            }
+        } else {
+            guard merchantIdentifier == nil, approval == nil else {
+                throw ValidationError(
+                    "The certificate names the key's merchant, and the approval adopts the key: give "
+                        + "--merchant-identifier and --approval with --wallet google-pay only.")
+            }
+        }
+    }
+
+    func run() async throws {
+        try await options.post(
+            "adopt",
+            KeyAdoptionRequest(
+                reason: options.why.reason, use: wallet.use, merchantIdentifier: merchantIdentifier, approval: approval)
+        ) { wallet == .googlePay ? NextStep.repeatCommand("adopted")($0) : nil }
+    }
 }
