@@ -70,7 +70,7 @@ struct PaymentDataMaskTests {
         let json = """
             {"applicationExpirationDate":"300131","currencyCode":"840","transactionAmount":1099.0,\
             "deviceManufacturerIdentifier":"040010030273","paymentDataType":"3DSecure","cardholderName":"A. B.",\
-            "eleven":"41111111111","apart":"411111  111111"}
+            "eleven":"41111111111","apart":"411111  111111","messageExpiration":"1796438238667"}
             """
         #expect(try masked(json) == JSONValue(parsing: json))
     }
@@ -80,6 +80,16 @@ struct PaymentDataMaskTests {
         #expect(
             try masked(#"{"deviceManufacturerIdentifier":"4111111111111234"}"#)
                 == JSONValue(parsing: #"{"deviceManufacturerIdentifier":"************1234"}"#))
+    }
+
+    @Test(
+        "masks the expiration of a message that could be an account number",
+        arguments: ["4222222222222", "17964382386671"])
+    func longExpiration(text: String) throws {
+        let masked = String(repeating: "*", count: text.count - 4) + text.suffix(4)
+        #expect(
+            try self.masked("{\"messageExpiration\":\"\(text)\"}")
+                == JSONValue(parsing: "{\"messageExpiration\":\"\(masked)\"}"))
     }
 
     @Test("omits all members whose names become equal when they are masked")

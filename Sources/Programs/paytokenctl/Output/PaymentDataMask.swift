@@ -32,6 +32,10 @@ enum PaymentDataMask {
         case "deviceManufacturerIdentifier":
             if case .string(let text) = value, text.utf8.count <= accountNumberDigits { return value }
             return masked(value)
+        // The time in milliseconds at which a Google Pay message expires. No card has thirteen digits that begin with 1.
+        case "messageExpiration":
+            if case .string(let text) = value, text.utf8.count == 13, text.hasPrefix("1") { return value }
+            return masked(value)
         default: return masked(value)
         }
     }
