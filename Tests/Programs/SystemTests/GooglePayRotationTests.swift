@@ -10,14 +10,23 @@ extension GooglePayDecryptionTests {
         try await Curl.request("/v1/google-pay/public-key?merchantIdentifier=\(merchant)", socket: harness.socket)
     }
 
-    private func rotation(_ harness: DaemonHarness) async throws -> JSONValue {
+    func rotation(_ harness: DaemonHarness) async throws -> JSONValue {
         let shown = try await harness.paytokenctl(["rotate", "status", Self.merchant, "--output", "json"])
         try #require(shown.status == 0, "\(shown)")
         return try #require(JSONValue(parsing: shown.outputBytes).arrayValue?.first)
     }
 
     /// Sets the time at which a key came into a stopped daemon's ledger.
-    private func age(_ hash: String, days: Int, _ harness: DaemonHarness) async throws {
+    func age(_ hash: String, days: Int, _ harness: DaemonHarness) async throws {
+        if let database = harness.database {
+            let changed = try await database.sql(
+                """
+                UPDATE merchant_key SET created_at = created_at - \(days * 86_400_000)
+                WHERE encode(public_key_hash, 'hex') = '\(hash)' RETURNING 'changed'
+                """)
+            #expect(changed == "changed")
+            return
+        }
         let ledger = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
         try await ledger.write {
             try $0.execute(
