@@ -154,7 +154,10 @@ extension JSONObject: Equatable {
 extension String {
     /// Different names usually differ in length, so the length is compared first.
     fileprivate func hasSameBytes(as other: String) -> Bool {
-        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+        let (bytes, others) = (utf8.span, other.utf8.span)
+        guard bytes.count == others.count else { return false }
+        for place in bytes.indices where bytes[place] != others[place] { return false }
+        return true
     }
 }
 

@@ -175,8 +175,11 @@ public struct JSONWriter: Sendable {
     private mutating func appendQuoted(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         defer { bytes.append(UInt8(ascii: "\"")) }
-        // Nearly every text needs no escapes.
-        if text.utf8.allSatisfy(Self.isPlain) { return bytes.append(contentsOf: text.utf8) }
+        // Nearly every text needs no escapes. A record has dozens, so this loop reads the bytes directly.
+        let characters = text.utf8.span
+        var plain = 0
+        while plain < characters.count, Self.isPlain(characters[plain]) { plain += 1 }
+        if plain == characters.count { return bytes.append(contentsOf: text.utf8) }
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
