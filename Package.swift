@@ -98,6 +98,8 @@ let folders: [[Target]] = [
         sanitizerOptions + [
             /// The mutex and the atomic values of all targets: the standard library's, or what ThreadSanitizer observes.
             .target(name: "Locks", dependencies: sanitizerOptions.map { .byName(name: $0.name) }),
+            /// A dictionary with a maximum number of entries.
+            .target(name: "BoundedTable"),
             /// Linux headers that Swift cannot import, and the few lines that only C can express.
             .target(name: "CLinux"),
             /// OpenSSL's libcrypto: OAEP in constant time, PKCS#12 and encrypted PKCS#8.
@@ -166,10 +168,15 @@ let folders: [[Target]] = [
             /// Payment token, signature, trust, payload, expected details. No I/O and no clock.
             .target(
                 name: "PaymentToken",
-                dependencies: ["Locks", "Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
+                dependencies: [
+                    "BoundedTable", "Locks", "Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1,
+                ]),
             /// Google Pay's payment token: its format, its signatures up to Google's root keys, its plaintext. No I/O and no clock.
             .target(
-                name: "GooglePayToken", dependencies: ["Encodings", "PaymentToken", "Refusals", "StrictJSON", crypto]),
+                name: "GooglePayToken",
+                dependencies: [
+                    "BoundedTable", "Locks", "Encodings", "PaymentToken", "Refusals", "StrictJSON", crypto,
+                ]),
             /// The index from public key hash to merchant key; states, certificates, rotations.
             .target(
                 name: "MerchantKeys",
@@ -251,8 +258,8 @@ let folders: [[Target]] = [
             .target(
                 name: "Ledger",
                 dependencies: [
-                    "Locks", "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys",
-                    "PaymentToken",
+                    "BoundedTable", "Locks", "AccessControl", "KeyTypes", "AuditChain", "DatabaseKit", "Encodings",
+                    "MerchantKeys", "PaymentToken",
                     "PostgreSQLClient", "Refusals", "SQLiteFiles", grdb,
                 ]),
             /// The ledger in a file, for one host.
@@ -316,7 +323,7 @@ let folders: [[Target]] = [
             .target(
                 name: "Daemon",
                 dependencies: [
-                    "Locks", "FairShares",
+                    "BoundedTable", "Locks", "FairShares",
                     "KeyTesting", "KeyTypes",
                     "AccessControl", "Encodings", "PortalRequests", "ProductVersion", "SecretMemory",
                     "Refusals", "StrictJSON",

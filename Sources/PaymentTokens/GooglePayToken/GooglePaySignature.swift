@@ -1,6 +1,8 @@
+internal import BoundedTable
 internal import Crypto
 internal import Encodings
 public import Foundation
+internal import Locks
 internal import PaymentToken
 public import Refusals
 
@@ -46,10 +48,8 @@ extension GooglePayToken {
         }
         let keySignedBytes = Self.signedBytes(
             ["Google", Self.version].map { Array($0.utf8) } + [intermediateKey.signedKey])
-        let signer = valid.first { root in
-            intermediateKey.signatures.contains { signature in root.key.hasSigned(keySignedBytes, signature) }
-        }
-        guard let signer else {
+        guard let signer = Self.keySignatures.signer(of: keySignedBytes, intermediateKey.signatures, among: valid)
+        else {
             throw .signatureInvalid("no signature of the intermediate signing key is by a trusted root key")
         }
         if !ignoresKeyExpiration { try requireCurrentKey(at: now) }
@@ -62,6 +62,8 @@ extension GooglePayToken {
         }
         return signer
     }
+
+    private static let keySignatures = VerifiedKeySignatures()
 
     /// - Throws: `certificate_untrusted` if the intermediate key has expired.
     public func requireCurrentKey(at now: Date) throws(Refusal) {
@@ -81,6 +83,42 @@ extension GooglePayToken {
             bytes += part
         }
         return bytes
+    }
+}
+
+/// The signatures of root keys over intermediate keys that were found valid. Google uses an intermediate key for days,
+/// so nearly every payment token has one of them, and only the message's signature remains to be verified.
+///
+/// A signature that was valid stays so. Which root keys are trusted, and when keys expire, is checked for each payment
+/// token. Only a root key's signature is added, so untrusted callers cannot displace genuine ones.
+final class VerifiedKeySignatures: Sendable {
+    private struct Signature: Hashable {
+        let root: SubjectPublicKeyInfo
+        let signedBytes: [UInt8]
+        let signature: [UInt8]
+
+        /// Hashes only the signature, which differs between intermediate keys. Equality compares everything.
+        func hash(into hasher: inout Hasher) { hasher.combine(signature) }
+    }
+
+    private let known: Mutex<BoundedTable<Signature, Bool>>
+
+    init(capacity: Int = 64) { known = Mutex(BoundedTable(capacity: capacity)) }
+
+    var count: Int { known.withLock { $0.count } }
+
+    /// Returns the first of these root keys that made one of the signatures, or a root key whose signature is remembered.
+    func signer(of signedBytes: [UInt8], _ signatures: [[UInt8]], among roots: [GoogleRootKey]) -> GoogleRootKey? {
+        let candidates = roots.flatMap { root in
+            signatures.map { (root, Signature(root: root.key, signedBytes: signedBytes, signature: $0)) }
+        }
+        let remembered = known.withLock { known in candidates.first { _, signature in known[signature] != nil } }
+        if let (root, _) = remembered { return root }
+        guard let (root, signature) = candidates.first(where: { $0.key.hasSigned(signedBytes, $1.signature) }) else {
+            return nil
+        }
+        known.withLock { $0.set(true, for: signature) }
+        return root
     }
 }
 

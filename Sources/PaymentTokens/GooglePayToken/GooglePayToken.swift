@@ -34,6 +34,9 @@ public struct GooglePayToken: Sendable, Equatable {
     /// The message that the intermediate key signed: the UTF-8 of the string after exactly one JSON decoding. It is
     /// never serialised again, since every other spelling has another signature.
     public let signedMessage: [UInt8]
+    /// The name of the payment: SHA-256 of ``signedMessage``. Google's tokens have no identifier outside their
+    /// ciphertext.
+    public let transactionIdentifier: TransactionIdentifier
     /// The ciphertext, at least one byte.
     public let encryptedMessage: [UInt8]
     /// The sender's one-time public key: an uncompressed point of 65 bytes, which is on P-256.
@@ -57,6 +60,7 @@ public struct GooglePayToken: Sendable, Equatable {
 
         let text = try token.string("signedMessage")
         signedMessage = Array(text.utf8)
+        transactionIdentifier = TransactionIdentifier(sha256Of: signedMessage)
         let message = try GoogleForm.members(
             in: text, maximumSize: Self.maximumSignedMessageSize, path: "token.signedMessage")
         try message.requireOnly(["encryptedMessage", "ephemeralPublicKey", "tag"])
@@ -74,10 +78,6 @@ public struct GooglePayToken: Sendable, Equatable {
             GoogleForm.bytes(in: text).flatMap { bytes in bytes.count == 32 ? bytes : nil }
         }
     }
-
-    /// The name of the payment: SHA-256 of ``signedMessage``. Google's tokens have no identifier outside their
-    /// ciphertext.
-    public var transactionIdentifier: TransactionIdentifier { TransactionIdentifier(sha256Of: signedMessage) }
 
     /// The object: `json` itself, or the one in a string. An object inside a request was decoded with the request, and
     /// one in a string is decoded here, so the members are decoded once in both cases.

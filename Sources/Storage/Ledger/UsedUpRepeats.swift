@@ -1,3 +1,4 @@
+import BoundedTable
 import Locks
 package import PaymentToken
 
@@ -18,35 +19,5 @@ package final class UsedUpRepeats: Sendable {
 
     package func insert(_ transaction: TransactionIdentifier) {
         known.withLock { $0.set(true, for: transaction) }
-    }
-}
-
-/// A dictionary with a maximum number of entries. A new entry replaces the oldest one of a full table.
-package struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-    private let capacity: Int
-    private var values: [Key: Value] = [:]
-    /// The keys in a ring of ``capacity`` places. Once the ring is full, `next` is the place of the oldest key.
-    private var order: [Key] = []
-    private var next = 0
-
-    /// - Parameter capacity: the maximum number of entries, at least 1.
-    package init(capacity: Int) {
-        self.capacity = capacity
-    }
-
-    package subscript(key: Key) -> Value? {
-        values[key]
-    }
-
-    /// Sets the value of a key. A key that is in the table already keeps its age.
-    package mutating func set(_ value: Value, for key: Key) {
-        guard values.updateValue(value, forKey: key) == nil else { return }
-        if order.count < capacity {
-            order.append(key)
-        } else {
-            values[order[next]] = nil
-            order[next] = key
-            next = (next + 1) % capacity
-        }
     }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import Encodings
 import Foundation
 import TestSupport
 import Testing
@@ -216,5 +217,59 @@ struct GooglePaySignatureTests {
         ])
     func merchantIdentifiers(text: String, isOne: Bool) {
         #expect((GooglePayMerchant(text) != nil) == isOne)
+    }
+}
+
+@Suite("The remembered signatures of root keys over Google's intermediate keys")
+struct VerifiedKeySignaturesTests {
+    private let roots = (1...3).map { _ in P256.Signing.PrivateKey() }
+
+    private func rootKeys(_ places: Int...) throws -> [GoogleRootKey] {
+        try places.map { place in
+            GoogleRootKey(
+                key: try SubjectPublicKeyInfo(.ec(point: Array(roots[place].publicKey.x963Representation))),
+                expiration: Fixture.tomorrow)
+        }
+    }
+
+    private func signature(of bytes: [UInt8], by root: Int) throws -> [UInt8] {
+        Array(try roots[root].signature(for: bytes).derRepresentation)
+    }
+
+    @Test("Remembers a valid signature, and accepts it again for the same root key and the same bytes alone")
+    func remembered() throws {
+        let known = VerifiedKeySignatures()
+        let genuine = try signature(of: [1, 2, 3], by: 1)
+        for _ in 1...2 {
+            #expect(known.signer(of: [1, 2, 3], [genuine], among: try rootKeys(0, 1)) == (try rootKeys(1)[0]))
+            #expect(known.count == 1)
+        }
+        #expect(known.signer(of: [1, 2, 4], [genuine], among: try rootKeys(0, 1)) == nil)
+        #expect(known.signer(of: [1, 2, 3], [genuine], among: try rootKeys(0, 2)) == nil)
+        #expect(known.signer(of: [1, 2, 3], [genuine], among: []) == nil)
+        #expect(known.signer(of: [1, 2, 3], [genuine.dropLast() + [0]], among: try rootKeys(0, 1)) == nil)
+        #expect(known.count == 1)
+    }
+
+    @Test("Remembers no signature that is not by a root key, and no more than its capacity")
+    func bounded() throws {
+        let known = VerifiedKeySignatures(capacity: 2)
+        #expect(known.signer(of: [1], [try signature(of: [1], by: 2), [0, 1]], among: try rootKeys(0, 1)) == nil)
+        #expect(known.count == 0)
+        for byte in UInt8(1)...4 {
+            #expect(known.signer(of: [byte], [try signature(of: [byte], by: 0)], among: try rootKeys(0)) != nil)
+            #expect(known.count == min(Int(byte), 2))
+        }
+    }
+
+    @Test("Checks expirations and trusted root keys again for a remembered intermediate key")
+    func checkedAgain() throws {
+        let json = try Fixture.envelope().json
+        #expect(try Fixture.verdict(json) == "ok")
+        #expect(try Fixture.verdict(json, at: Fixture.tomorrow) == "certificate_untrusted")
+        #expect(
+            try Fixture.verdict(json, under: GooglePayForge().rootKeys(expiration: Fixture.tomorrow))
+                == "signature_invalid")
+        #expect(try Fixture.verdict(json) == "ok")
     }
 }

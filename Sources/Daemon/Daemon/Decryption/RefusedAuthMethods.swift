@@ -1,3 +1,4 @@
+import BoundedTable
 import GooglePayToken
 import Ledger
 import Locks

@@ -1,3 +1,4 @@
+internal import BoundedTable
 internal import Crypto
 internal import Encodings
 public import Foundation
@@ -189,12 +190,10 @@ struct ChainCache {
         }
     }
 
-    private let capacity: Int
-    private var chains: [Key: VerifiedChain] = [:]
-    private var order: [Key] = []
+    private var chains: BoundedTable<Key, VerifiedChain>
 
     init(capacity: Int) {
-        self.capacity = capacity
+        chains = BoundedTable(capacity: capacity)
     }
 
     /// The accepted chain, if `signingTime` is within the validity periods of all three certificates.
@@ -205,11 +204,7 @@ struct ChainCache {
         return chain
     }
 
-    mutating func insert(_ chain: VerifiedChain, for key: Key) {
-        guard capacity > 0 else { return }
-        if chains.updateValue(chain, forKey: key) == nil { order.append(key) }
-        if order.count > capacity { chains[order.removeFirst()] = nil }
-    }
+    mutating func insert(_ chain: VerifiedChain, for key: Key) { chains.set(chain, for: key) }
 
     var count: Int { chains.count }
 }
