@@ -106,8 +106,8 @@ struct KeyUseSearchNodesTests {
         let (searches, noon) = (KeyUseSearches(), LedgerFixture.noon)
         let other = try await fixture.node("node-2")
         _ = try await other.append(AuditRecord(time: AuditTime(noon), event: .verify))
-        func lastUse() async throws -> Date? {
-            try await searches.lastUse(of: old, since: noon - 10 * 86_400, now: noon, in: fixture.ledger)
+        func lastUse(days: Double) async throws -> Date? {
+            try await searches.lastUse(of: old, since: noon - days * 86_400, now: noon, in: fixture.ledger)
         }
         func release(_ number: UInt8, at node: PostgreSQLLedger, daysAgo days: Double) async throws {
             let release = Release(
@@ -117,12 +117,13 @@ struct KeyUseSearchNodesTests {
             let verdict = try await node.release(release, recording: LedgerFixture.record(of: release)).verdict
             #expect(verdict == .released)
         }
-        #expect(try await lastUse() == nil)
+        #expect(try await lastUse(days: 10) == nil)
         try await release(1, at: other, daysAgo: 6)
-        #expect(try await lastUse() == noon - 6 * 86_400)
+        #expect(try await lastUse(days: 10) == noon - 6 * 86_400)
+        #expect(try await lastUse(days: 5) == nil)
         let third = try await fixture.node("node-3")
-        try await release(2, at: third, daysAgo: 5)
-        #expect(try await lastUse() == noon - 5 * 86_400)
+        try await release(2, at: third, daysAgo: 4)
+        #expect(try await lastUse(days: 5) == noon - 4 * 86_400)
         for node in [other, third] { await node.close() }
     }
 }
