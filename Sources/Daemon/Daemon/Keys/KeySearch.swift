@@ -9,12 +9,14 @@ import UsageRecording
 /// Searches this node's HSM tokens for keys that the ledger has and that they do not show. Neither a vendor's cloning nor
 /// another client of a shared HSM gives the daemon an event, and a listing of all keys is made only when an HSM token is opened.
 ///
-/// ``RenewalWork`` has the keys of open renewals searched. This type searches for those of Google Pay itself, one at a time,
-/// because a message to a key that this node does not know is refused.
+/// ``RenewalWork`` calls ``search(for:)`` for the keys of open renewals. ``run()`` searches for Google Pay keys, one at a
+/// time, because a message to a key that this node does not know is refused.
 final class KeySearch: Sendable {
     private let catalogue: KeyCatalogue
     private let hsmTokens: [any HSMTokenAdministering]
     private let logger: Logger
+    /// The time with which cut-offs are compared.
+    private let clock: WallClock
     /// The time for all pauses. A test sets it.
     private let instant: @Sendable () -> ContinuousClock.Instant
     /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
@@ -22,26 +24,27 @@ final class KeySearch: Sendable {
 
     /// The time between two searches for Google Pay keys. A search in an HSM token with hundreds of keys takes tens of
     /// milliseconds, and this node may lack as many.
-    private static let turn = Duration.seconds(2)
+    private static let pause = Duration.seconds(2)
     private static let interval = Duration.seconds(10)
     private static let longestInterval = Duration.seconds(60)
 
     init(
-        catalogue: KeyCatalogue, hsmTokens: [any HSMTokenAdministering], logger: Logger,
+        catalogue: KeyCatalogue, hsmTokens: [any HSMTokenAdministering], logger: Logger, clock: WallClock = .system,
         instant: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
         (self.catalogue, self.hsmTokens) = (catalogue, hsmTokens)
-        (self.logger, self.instant) = (logger, instant)
+        (self.logger, self.clock, self.instant) = (logger, clock, instant)
     }
 
-    func start() -> Task<Void, Never> { Task.repeating(every: Self.turn) { [self] in await run() } }
+    func start() -> Task<Void, Never> { Task.repeating(every: Self.pause) { [self] in await run() } }
 
-    /// Searches for one Google Pay key that waits for its activation or serves, and that an HSM token lacks: a key that was
+    /// Searches for one Google Pay key that waits for its activation or decrypts, and that an HSM token lacks: a key that was
     /// never searched for, or the one whose next search has been due the longest.
     func run() async {
+        let now = clock.now()
         let names = Set(hsmTokens.filter(\.isServing).map(\.name))
         let lacking = catalogue.index.entries.filter { entry in
-            entry.use == .googlePay && [.preActivation, .active].contains(entry.state)
+            entry.use == .googlePay && (entry.state == .preActivation || entry.decrypts(at: now))
                 && !names.isSubset(of: entry.hsmTokens)
         }
         let searched = searched.withLock(\.self)

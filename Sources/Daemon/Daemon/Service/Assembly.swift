@@ -214,7 +214,7 @@ struct Assembly: Sendable {
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),
             log: RequestLog(requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger))
-        let keySearch = KeySearch(catalogue: catalogue, hsmTokens: hsmTokens.all, logger: logger)
+        let keySearch = KeySearch(catalogue: catalogue, hsmTokens: hsmTokens.all, logger: logger, clock: clock)
         let others = ClusterFollower(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)

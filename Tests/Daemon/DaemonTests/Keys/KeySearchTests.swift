@@ -31,7 +31,7 @@ struct KeySearchTests {
             clock: WallClock { RecordFixture.noon }, logger: RecordFixture.quiet)
         search = KeySearch(
             catalogue: catalogue, hsmTokens: [primary, second, SoftwareKeyToken("away", isServing: false)],
-            logger: RecordFixture.quiet, instant: { [clock] in clock.now })
+            logger: RecordFixture.quiet, clock: WallClock { RecordFixture.noon }, instant: { [clock] in clock.now })
         for hsmToken in [primary, second] {
             await catalogue.hsmTokenHasOpened(hsmToken.name, showing: [], asOf: .now)
         }
@@ -40,13 +40,13 @@ struct KeySearchTests {
     /// Stores the record of a key that another node made.
     @discardableResult
     private func add(
-        _ state: KeyState, _ use: KeyUse = .googlePay, of merchant: String = "BCR2DN4TEXAMPLE"
+        _ state: KeyState, _ use: KeyUse = .googlePay, of merchant: String = "BCR2DN4TEXAMPLE", cutOff: Date? = nil
     ) async throws -> (key: P256.Signing.PrivateKey, hash: PublicKeyHash) {
         let key = P256.Signing.PrivateKey()
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: Array(key.publicKey.derRepresentation))
         let known = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: .ec, use: use, state: state,
-            createdAt: RecordFixture.noon, origin: .generated)
+            cutOff: cutOff, createdAt: RecordFixture.noon, origin: .generated)
         try await record.ledger.apply(AdministrativeChange(at: RecordFixture.noon, key: known, records: []))
         try await catalogue.keyChanged(hash)
         return (key, hash)
@@ -66,9 +66,10 @@ struct KeySearchTests {
 
     @Test(
         "finds a key that was copied into an HSM token, and searches for it no more",
-        arguments: [KeyState.preActivation, .active])
+        arguments: [KeyState.preActivation, .active, .deactivated])
     func copied(state: KeyState) async throws {
-        let made = try await add(state)
+        let made = try await add(
+            state, cutOff: state == .deactivated ? RecordFixture.noon.addingTimeInterval(1) : nil)
         #expect(await run(until: 8) == [0])
         #expect(catalogue.index.entry(made.hash)?.condition == .missing)
         primary.add(made.key, of: "BCR2DN4TEXAMPLE")
@@ -100,10 +101,10 @@ struct KeySearchTests {
     }
 
     @Test(
-        "searches for no key that serves no more, and for none of Apple Pay",
+        "searches for no key that decrypts no more, and for none of Apple Pay",
         arguments: [KeyState.suspended, .deactivated, .compromised, .destroyed])
     func others(state: KeyState) async throws {
-        try await add(state)
+        try await add(state, cutOff: state == .deactivated ? RecordFixture.noon : nil)
         try await add(.active, .processing)
         #expect(await run(until: 60) == [])
     }
