@@ -33,7 +33,8 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .notIntact(let path, let finding): "what was written to \(path) does not verify: \(finding)"
         case .clockUnconfirmed(let now):
             "by the clock, \(now.text), records are old enough to archive, but only a release of Apple Pay confirms the "
-                + "clock, and the ledger has none. They are archived after the next one. If the clock is wrong, set it"
+                + "clock, and the ledger has none. They are archived after the next one; with Google Pay only, remove "
+                + "ledger.retain_records. If the clock is wrong, set it"
         }
     }
 }

@@ -306,7 +306,8 @@ public struct KeyUses: Sendable, Equatable {
 
 /// A key's state, with the names of SP 800-57 part 1 §7.
 public enum KeyState: String, Sendable, CaseIterable {
-    /// The key has no certificate yet, or is in an HSM token but was not yet adopted into the ledger.
+    /// The key waits for its certificate or, for Google Pay, for a person's statement that it is in Google's console. A key
+    /// that is in an HSM token but not in the ledger has this state too.
     case preActivation = "pre-activation"
     case active
     /// The key was retired. It still decrypts until its cut-off, because payment tokens encrypted to it arrive for

@@ -27,7 +27,8 @@ package final class KeyUseSearches: Sendable {
 
     package init(longest: Duration = .seconds(10)) { self.longest = longest }
 
-    /// Returns the time of the key's last first release or signature since `time`, on any node; nil if there was none.
+    /// Returns the time of the key's newest release that is not a repeat, or of its newest signature, since `time` on any
+    /// node; nil if there was none.
     ///
     /// - Throws: `timedOut` if the search has not ended in time. A later call continues it.
     package func lastUse(

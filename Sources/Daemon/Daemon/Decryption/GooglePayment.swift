@@ -65,8 +65,8 @@ struct GooglePayment: WalletPayment {
         draft.change { $0.authMethod = AuditText(method.rawValue) }
         try requirePermitted(
             method, for: caller,
-            " It was refused for this \(Release.maximumRepeats) times since the daemon's start, and is not decrypted "
-                + "again.")
+            " This host has refused it \(Release.maximumRepeats) times for this reason, and does not decrypt it while the "
+                + "kind is not permitted.")
     }
 
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption {

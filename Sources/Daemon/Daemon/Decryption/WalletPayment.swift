@@ -29,7 +29,8 @@ protocol WalletPayment: Sendable {
     func unknownKey(in index: KeyIndex) -> Refusal
     /// Refuses a merchant that the caller's rule or the request does not permit.
     func requirePermission(of caller: Caller, for merchant: String) throws(Refusal)
-    /// Compares with the caller's expectations what is known before the decryption.
+    /// Checks what is known before the decryption: refuses a payment that the caller does not expect, and a Google Pay message
+    /// that was refused too often. Stores in the draft what such a refusal is about.
     func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal)
 
     /// Steps 3 and 4: returns the HSM's task.

@@ -40,7 +40,7 @@ extension KeyAdministration {
         else {
             throw Refusal(
                 .invalidState,
-                "A Google Pay key is EC on P-256, and its attributes in the HSM token permit derivation.",
+                "The key cannot be a Google Pay key: it is not EC on P-256 with CKA_DERIVE.",
                 details: "\(entry.algorithm.name), with the attributes of a key for \(entry.use.name)")
         }
         let key = try ImportedKey(publicKey: publicKey, use: .googlePay, merchant: merchant)

@@ -15,8 +15,9 @@ import WorkerSupervision
 //
 // The routes of administration call these types with the caller, and with an AuditDraft that collects the facts for the
 // request's audit record. Each change of a key is checked completely, then made in the HSM, then committed to the
-// ledger together with its audit record, and then answered. If one of these steps fails after the change in the HSM,
-// the key is listed but not served, and repeating the command completes the change.
+// ledger together with its audit record, and then answered. If the ledger refuses a new key, KeyWithdrawal destroys it in
+// the HSM tokens again. If another step fails after the change in the HSM, the key is listed but not served, and repeating
+// the command completes the change.
 //
 // Start here. KeyImports, KeyGeneration and GooglePayKeyAdoption are the sources of keys, and KeyWithdrawal removes a new
 // key that the ledger refuses. KeyLifecycle changes a key's state. KeyRotations guides a merchant from one key to the

@@ -348,7 +348,10 @@ extension KeyTransitionError {
     private static func successors(of state: KeyState) -> String {
         let possible = [KeyState.active, .suspended, .deactivated, .compromised, .destroyed]
             .filter { state.canBecome($0) }
-            .map { $0 == .active && state == .preActivation ? "active (with its certificate)" : $0.rawValue }
+            .map {
+                $0 == .active && state == .preActivation
+                    ? "active (with its certificate; a Google Pay key with POST /v1/rotations/added)" : $0.rawValue
+            }
         return possible.isEmpty ? "nothing else" : possible.joined(separator: ", ")
     }
 }

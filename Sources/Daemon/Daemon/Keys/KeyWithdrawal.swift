@@ -52,9 +52,9 @@ extension KeyAdministration {
         return Refusal(
             refusal.code, refusal.message,
             details: (refusal.details.map { "\($0); " } ?? "")
-                + "HSM token \(names) still has the key \(hash.hex). If GET /v1/keys shows it as external, nothing uses it; "
-                + "to remove it: pkcs11-tool --delete-object --type privkey --id \(hash.hex), then --type pubkey and "
-                + "--type cert")
+                + "HSM token \(names) still has the key \(hash.hex). Remove it only if GET /v1/keys shows it as external: "
+                + "pkcs11-tool --module LIBRARY --token-label LABEL --login --delete-object --type privkey "
+                + "--id \(hash.hex), then with --type pubkey and --type cert")
     }
 
     private func finding(_ hash: PublicKeyHash, after failure: LedgerFailure) async -> Finding {

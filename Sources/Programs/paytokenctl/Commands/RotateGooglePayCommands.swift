@@ -20,8 +20,8 @@ struct RotateAddedCommand: AsyncParsableCommand {
             Between the second and the third, add the public key in Google's console. A node that was taken out of service \
             is left out with --exclude-node; the record's reason names it.
 
-            GET /v1/google-pay/public-key returns the active key that came into the ledger last. So import an older key first. A \
-            host finds a key that was copied into its HSM token within a minute.
+            GET /v1/google-pay/public-key returns the active key that came into the ledger last. So import an older key first. \
+            Within a minute, a host finds a key that was copied into its HSM token.
             """)
 
     @OptionGroup var key: KeyArgument

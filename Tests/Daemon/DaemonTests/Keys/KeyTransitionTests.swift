@@ -88,7 +88,10 @@ struct KeyTransitionTests {
         arguments: [
             (KeyState.active, KeyState.destroyed, "suspended, deactivated, compromised"),
             (.suspended, .suspended, "active, deactivated, compromised, destroyed"),
-            (.preActivation, .suspended, "active (with its certificate), compromised, destroyed"),
+            (
+                .preActivation, .suspended,
+                "active (with its certificate; a Google Pay key with POST /v1/rotations/added), compromised, destroyed"
+            ),
             (.compromised, .active, "destroyed"), (.destroyed, .active, "nothing else"),
         ])
     func possibleTransitionsNamed(from: KeyState, to: KeyState, words: String) {

@@ -138,7 +138,7 @@ import WorkerProtocol
         let administration = try administration()
         let refused = await importKey(administration).refusal
         #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == (isDestroyed ? 0 : 1))
-        let command = "pkcs11-tool --delete-object --type privkey --id \(hash.hex)"
+        let command = "--token-label LABEL --login --delete-object --type privkey --id \(hash.hex)"
         #expect(refused?.details?.contains(command) == (isDestroyed ? nil : true))
         #expect(index.entry(hash)?.condition == (isDestroyed ? nil : .external))
         // Repeating the command completes the import.

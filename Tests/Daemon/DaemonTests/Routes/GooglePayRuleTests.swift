@@ -67,7 +67,7 @@ extension GooglePayDecryptionTests {
         for _ in 1...2 {
             let refused = try await decrypt(fixture, envelope)
             #expect(refused.status == 422 && refused.code == "auth_method_not_allowed")
-            #expect(refused.members["message"]?.stringValue?.contains("100 times since the daemon's start") == true)
+            #expect(refused.members["message"]?.stringValue?.contains("refused it 100 times for this reason") == true)
         }
         #expect(fixture.hsm.calls == 100)
         let lines = String(decoding: try await fixture.recorded, as: UTF8.self).split(separator: "\n")

@@ -49,7 +49,7 @@ struct KeyImportCommand: AsyncParsableCommand {
 
             With --wallet google-pay it imports a Google Pay key, which has no certificate. Name the merchant as Google's \
             console does; nothing in the file shows it. Then prove the key on each host (key prove), and state that it is in \
-            Google's console (rotate added): only then it serves.
+            Google's console (rotate added). It serves only after that.
 
               paytokenctl key import --wallet google-pay --private-key google.pem \\
                   --merchant-identifier BCR2DN4TEXAMPLE

@@ -108,17 +108,17 @@ struct KeyDestroyCommand: AsyncParsableCommand {
 struct KeyAdoptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "adopt",
-        abstract: "Takes a key into service that the ledger does not know; needs a second person.",
+        abstract: "Adds a key that an HSM token has to the ledger; needs a second person.",
         discussion: """
-            For keys that were made in the HSM token by other means, and after a lost ledger. The key's certificate \
-            must be in the HSM token.
+            For keys that were made in the HSM token by other means, and after a lost ledger. An Apple Pay key's \
+            certificate must be in the HSM token.
 
               paytokenctl key adopt 9c1185a5 --reason "made by the HSM's own tool"
 
             With --wallet google-pay it adopts a Google Pay key, which has no certificate. Name the merchant as Google's \
             console does. A second person approves key and merchant; then repeat the command with --approval ID. Prove \
-            the adopted key on each host (key prove), and state that it is in Google's console (rotate added): only \
-            then it serves.
+            the adopted key on each host (key prove), and state that it is in Google's console (rotate added). It \
+            serves only after that.
 
               paytokenctl key adopt 9c1185a5 --wallet google-pay \\
                   --merchant-identifier BCR2DN4TEXAMPLE --reason "made by the HSM's own tool"
