@@ -142,7 +142,9 @@ extension AuditText {
 
 extension KeyEntry {
     /// The merchant as audit records state it; nil if it is unknown.
-    package var auditMerchant: AuditText? { merchantIdentifier.isEmpty ? nil : AuditText(merchantIdentifier, of: use.wallet) }
+    package var auditMerchant: AuditText? {
+        merchantIdentifier.isEmpty ? nil : AuditText(merchantIdentifier, of: use.wallet)
+    }
 }
 
 extension KeyUse {

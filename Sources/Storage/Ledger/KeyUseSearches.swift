@@ -38,10 +38,15 @@ package final class KeyUseSearches: Sendable {
         // The ends are read before the claims, so that a release after the claims were read is found by its record.
         let ends = try await Self.ends(of: ledger)
         var known = Progress(ends: ends)
-        if let earlier = progress.withLock({ $0[key] }),
-            try await Self.isUnused(key, from: earlier.ends, to: ends, in: ledger)
-        {
-            known.since = earlier.since
+        if let earlier = progress.withLock({ $0[key] }) {
+            do throws(LedgerFailure) {
+                let isUnused = try await Self.isUnused(key, from: earlier.ends, to: ends, in: ledger)
+                known.since = isUnused ? earlier.since : nil
+            } catch {
+                // After a long time there may be too many records for one statement. The next search reads claims, by day.
+                remember(nil, of: key)
+                throw error
+            }
         }
         while known.since.map({ $0 > time }) ?? true {
             let start = max(time, min(known.since ?? now, now).addingTimeInterval(-Self.day))

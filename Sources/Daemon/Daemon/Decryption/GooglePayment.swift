@@ -80,11 +80,7 @@ struct GooglePayment: WalletPayment {
     ) throws(Refusal) -> GooglePayPayload {
         let payload = try GooglePayPayload(plaintext: plaintext)
         draft.change { $0.authMethod = AuditText(payload.authMethod.rawValue) }
-        let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
-        // A repeat is exempt from the times, as from Apple's window.
-        if release.allowsFirstRelease, let fault = times.fault(at: release.at, window: window.duration) {
-            throw Self.refusal(fault, times, window, at: release.at)
-        }
+        // This check comes before the times, so that the refusals of an expired message are counted too.
         do throws(Refusal) {
             try requirePermitted(payload.authMethod, for: caller)
         } catch {
@@ -94,6 +90,11 @@ struct GooglePayment: WalletPayment {
                     payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
             }
             throw error
+        }
+        let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
+        // A repeat is exempt from the times, as from Apple's window.
+        if release.allowsFirstRelease, let fault = times.fault(at: release.at, window: window.duration) {
+            throw Self.refusal(fault, times, window, at: release.at)
         }
         release.signedAt = times.signedAt
         release.messageClaim =

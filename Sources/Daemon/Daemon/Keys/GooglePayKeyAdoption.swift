@@ -31,8 +31,17 @@ extension KeyAdministration {
         let merchant = adoption.merchantIdentifier
         try Self.requireMerchantIdentifier(merchant, .googlePay)
         draft.setSubject(merchant: merchant, of: .googlePay)
+        guard hsmTokens.allSatisfy(\.isServing) else {
+            throw Refusal(
+                .hsmUnavailable,
+                "Not all HSM tokens are available, and one of them may have Apple's certificate for this key.",
+                details: Self.seeStatus)
+        }
+        // A refused import of the same key would otherwise destroy the key before it is recorded.
+        await importLock.acquire()
+        defer { importLock.release() }
         // The index may be out of date: a certificate of Apple's may have come since the HSM tokens were listed.
-        let entry = try await refreshedEntry(listed.publicKeyHash, in: hsmTokens.filter(\.isServing))
+        let entry = try await refreshedEntry(listed.publicKeyHash, in: hsmTokens)
         try entry.requireExternal()
         try requireNoCertificate(of: entry.publicKeyHash)
         guard entry.algorithm == .ec, entry.use == KeyUse.googlePay.inHSMToken,

@@ -82,10 +82,13 @@ struct ImportedKey: Sendable {
         AuditReason("Google Pay key adoption for \(namedMerchant): \(reason.text)")
     }
 
-    /// The merchant as the second person reads it. A run of twenty digits, as in some of Google's identifiers, would be masked
-    /// like an account number, so a slash is written in its middle.
+    /// The merchant as the second person reads it. A run of twelve or more digits, as in some of Google's identifiers, would be
+    /// masked like an account number, so a slash follows each ten characters.
     private var namedMerchant: String {
-        use == .googlePay && merchant.utf8.count >= 20 ? "\(merchant.prefix(10))/\(merchant.dropFirst(10))" : merchant
+        guard use == .googlePay, AuditReason(merchant).text != merchant else { return merchant }
+        let characters = Array(merchant)
+        return stride(from: 0, to: characters.count, by: 10)
+            .map { String(characters[$0..<min($0 + 10, characters.count)]) }.joined(separator: "/")
     }
 
     func facts(_ origin: KeyFacts.Origin?) -> KeyFacts {

@@ -60,10 +60,6 @@ extension KeyAdministration {
     ) async throws(Refusal) -> Outcome {
         let imported = try importedKey(of: request, draft: draft)
         draft.setSubject(merchant: imported.merchant, of: imported.use.wallet)
-        // Only one import runs at a time. Otherwise a refused import could destroy the key of another import of the same
-        // key, which the ledger then records.
-        await importLock.acquire()
-        defer { importLock.release() }
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: imported.publicKeyHash)
         try Self.requireImportable(known, imported)
@@ -90,7 +86,13 @@ extension KeyAdministration {
             }
         }
         draft.used(hsmToken: names.joined(separator: ","))
-        let isNew = try await isNew(imported.publicKeyHash, known, in: targets.map(\.hsmToken))
+        // Only one import runs at a time. Otherwise a refused import could destroy the key of another import of the same
+        // key, which the ledger then records.
+        await importLock.acquire()
+        defer { importLock.release() }
+        let current = try await keyRecord(of: imported.publicKeyHash)
+        try Self.requireImportable(current, imported)
+        let isNew = try await isNew(imported.publicKeyHash, current, in: targets.map(\.hsmToken))
         var holders: [any HSMTokenAdministering] = []
         for (hsmToken, sealed) in targets {
             do throws(WorkerFailure) {
@@ -105,7 +107,7 @@ extension KeyAdministration {
             }
             holders.append(hsmToken)
         }
-        let activation = Activation(key: imported, known: known, origin: .imported, approval: step, isNew: isNew)
+        let activation = Activation(key: imported, known: current, origin: .imported, approval: step, isNew: isNew)
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
     }
 

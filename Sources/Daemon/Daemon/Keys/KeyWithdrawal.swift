@@ -43,7 +43,9 @@ extension KeyAdministration {
     ) async -> Refusal {
         let refusal = failure.refusal
         var keeping = holders
-        switch await finding(hash, after: failure) {
+        var finding = Finding.unknown
+        if case .timedOut(_, mayBeWritten: true) = failure {} else { finding = await self.finding(hash) }
+        switch finding {
         case .absent: keeping = await withdraw(hash, from: holders)
         case .present, .unknown: for holder in holders { try? await refresh(hash, in: holder) }
         }
@@ -57,8 +59,7 @@ extension KeyAdministration {
                 + "--id \(hash.hex), then with --type pubkey and --type cert")
     }
 
-    private func finding(_ hash: PublicKeyHash, after failure: LedgerFailure) async -> Finding {
-        if case .timedOut(_, mayBeWritten: true) = failure { return .unknown }
+    private func finding(_ hash: PublicKeyHash) async -> Finding {
         do throws(LedgerFailure) {
             let known = try await ledger.keyRecord(hash)
             return known == nil ? .absent : .present
@@ -84,7 +85,8 @@ extension KeyAdministration {
         of hash: PublicKeyHash, isNew: Bool
     ) async -> Refusal {
         var keeping = holders
-        if isNew {
+        // Meanwhile another host that shares an HSM token may have imported the same key.
+        if isNew, await finding(hash) == .absent {
             keeping = await withdraw(hash, from: holders)
         } else {
             for holder in holders { try? await refresh(hash, in: holder) }

@@ -96,6 +96,26 @@ import WorkerProtocol
 
     // MARK: One person
 
+    @Test("adopts no key while an HSM token cannot show Apple's certificate for it")
+    func unavailable() async throws {
+        let away = SoftwareKeyToken("backup", isServing: false)
+        let administration = KeyAdministration(
+            catalogue: administration.catalogue, hsmTokens: [hsmToken, away], ledger: record.ledger,
+            gate: record.gate, recorder: record.recorder, rule: administration.rule, renewal: nil,
+            clock: WallClock { RecordFixture.noon })
+        let root = Caller(
+            rule: AccessRule(name: "staff", user: .init(name: "staff", id: 0), roles: [.admin]),
+            peer: PeerCredentials(uid: 0, gid: 500, loginUID: .unset))
+        let refused = await #expect(throws: Refusal.self) {
+            try await administration.adopt(
+                hash.hex, .init(merchantIdentifier: Self.merchant, reason: AuditReason("test"), approval: nil),
+                by: root,
+                dryRun: false, draft: AuditDraft())
+        }
+        #expect(refused?.code == .hsmUnavailable)
+        #expect(try await record.ledger.keyRecord(hash) == nil)
+    }
+
     @Test(
         "takes an external key into the ledger as a merchant's Google Pay key that waits, and records wallet and merchant",
         arguments: [merchant, "12345678901234567890"])
@@ -159,7 +179,7 @@ import WorkerProtocol
     @Test("refuses RSA keys, keys that only sign, and keys that an HSM token no longer shows")
     func otherKeys() async throws {
         hsmToken.show([description(use: .service)])
-        try await expectRefused(.invalidState, "is EC on P-256")
+        try await expectRefused(.invalidState, "not EC on P-256 with CKA_DERIVE")
         hsmToken.show([])
         try await expectRefused(.invalidState, "this one is missing")
         let rsa = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
@@ -214,7 +234,10 @@ import WorkerProtocol
 
     @Test(
         "names wallet, merchant and reason to the second person, a merchant of twenty digits too",
-        arguments: [(merchant, merchant), ("12345678901234567890", "1234567890/1234567890")])
+        arguments: [
+            (merchant, merchant), ("12345678901234567890", "1234567890/1234567890"),
+            ("123456789012345", "1234567890/12345"), ("BCR2DN4T12345678901234", "BCR2DN4T12/3456789012/34"),
+        ])
     func asked(merchant: String, shown: String) async throws {
         let approval = try await request(merchant)
         #expect(approval.reason.text == "Google Pay key adoption for \(shown): made by its tool")

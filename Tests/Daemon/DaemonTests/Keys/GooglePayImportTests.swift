@@ -20,6 +20,7 @@ import WorkerProtocol
         "names the wallet, the merchant and the HSM tokens to the person who approves an import",
         arguments: [
             ("BCR2DN4TEXAMPLE", "BCR2DN4TEXAMPLE"), ("12345678901234567890", "1234567890/1234567890"),
+            ("123456789012345", "1234567890/12345"), ("BCR2DN4T12345678901234", "BCR2DN4T12/3456789012/34"),
         ])
     func reason(merchant: String, shown: String) throws {
         let key = Array(P256.Signing.PrivateKey().publicKey.derRepresentation)

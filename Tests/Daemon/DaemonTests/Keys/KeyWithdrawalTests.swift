@@ -35,13 +35,15 @@ import WorkerProtocol
         await fixture.gate.compare()
     }
 
-    private func administration(people: Int = 1) throws -> KeyAdministration {
+    private func administration(
+        people: Int = 1, also others: [SoftwareKeyToken] = []
+    ) throws -> KeyAdministration {
         let clock = WallClock { RecordFixture.noon }
         return KeyAdministration(
             catalogue: KeyCatalogue(
                 index: index, ledger: fixture.ledger, hsmTokens: ["primary"], clock: clock,
                 logger: RecordFixture.quiet),
-            hsmTokens: [hsmToken], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
+            hsmTokens: [hsmToken] + others, ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
             rule: TwoPersonRule(people: people, expire: .seconds(60)),
             renewal: RenewalSettings(key: try #require(PortalKeyName(issuer: "issuer", keyId: "KEY1"))), clock: clock)
     }
@@ -60,7 +62,8 @@ import WorkerProtocol
     }
 
     private func importKey(
-        _ administration: KeyAdministration, isService: Bool = false, approval: ApprovalIdentifier? = nil
+        _ administration: KeyAdministration, isService: Bool = false, approval: ApprovalIdentifier? = nil,
+        also others: [KeyAdministration.SealedKey] = []
     ) async -> Imported {
         do throws(Refusal) {
             return .done(
@@ -73,7 +76,7 @@ import WorkerProtocol
                             .init(
                                 hsmToken: "primary", encapsulatedKey: [],
                                 sealedPrivateKey: Array(key.rawRepresentation))
-                        ], allowExpired: false, approval: approval),
+                        ] + others, allowExpired: false, approval: approval),
                     by: Self.staff, dryRun: false, draft: AuditDraft()))
         } catch {
             return .refused(error)
@@ -107,6 +110,24 @@ import WorkerProtocol
         #expect(refused?.details == nil)
         #expect(hsmToken.keyCount == 0 && index.entry(hash) == nil)
         #expect(try await ledger.keyRecord(hash) == nil)
+    }
+
+    @Test(
+        "removes the key if another HSM token does not accept it, unless another host has recorded it meanwhile",
+        arguments: [false, true])
+    func otherHSMToken(isRecorded: Bool) async throws {
+        let recorded = keyRecord(hash, use: .googlePay, state: .preActivation, merchant: "BCR2DN4TEXAMPLE")
+        if isRecorded {
+            hsmToken.runBeforeKeyUse { [ledger] in
+                _ = try? await ledger.apply(AdministrativeChange(at: RecordFixture.noon, key: recorded, records: []))
+            }
+        }
+        let administration = try administration(also: [SoftwareKeyToken("backup")])
+        // The backup cannot open the sealed key.
+        let refused = await importKey(
+            administration, also: [.init(hsmToken: "backup", encapsulatedKey: [], sealedPrivateKey: [])])
+        #expect(refused.refusal?.code == .hsmUnavailable)
+        #expect(hsmToken.keyCount == (isRecorded ? 1 : 0))
     }
 
     @Test("removes the key if another request uses the approval meanwhile")

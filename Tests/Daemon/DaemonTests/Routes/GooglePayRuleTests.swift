@@ -81,6 +81,17 @@ extension GooglePayDecryptionTests {
         #expect(try await decrypt(fixture, envelope).members["repeated"] == .bool(false))
     }
 
+    @Test("counts the refusals of a message that has expired, too")
+    func refusedExpired() async throws {
+        let (fixture, _) = try await fixture()
+        let envelope = try message(
+            fixture, Self.plaintext(expiring: Date(timeIntervalSince1970: 1_000_000_000), method: "PAN_ONLY"))
+        for number in 1...101 {
+            #expect(try await decrypt(fixture, envelope).code == "auth_method_not_allowed", "\(number)")
+        }
+        #expect(fixture.hsm.calls == 100)
+    }
+
     @Test("counts the refusals by expected.authMethod, and opens the message for a request that expects its kind")
     func unexpectedAuthMethod() async throws {
         let (fixture, _) = try await fixture(
