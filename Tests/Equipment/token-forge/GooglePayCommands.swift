@@ -76,13 +76,18 @@ struct GoogleMintCommand: ParsableCommand {
         }
         let merchantKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
         let signedAt = try SigningTime.parse(signingTime)
+        // Google signs an intermediate key once, and uses it for days.
+        var first: GooglePayEnvelope?
         func mintForOneMessageId() throws -> [[UInt8]] {
             // By default a minute ago, so that a slow clock of this host does not make the message one of the future.
             let expiration = (signedAt ?? Date().addingTimeInterval(-60)).addingTimeInterval(7 * 86_400)
             let plaintext = GooglePayForge.plaintext(expiring: expiration)
             return try (0..<perMessageId).map { _ in
-                let envelope = try forge.mint(
+                var envelope = try forge.mint(
                     plaintext, to: merchantKey, recipient: "merchant:\(merchantIdentifier)", expiration: expiration)
+                let signed = first ?? envelope
+                first = signed
+                (envelope.signedKey, envelope.signatures) = (signed.signedKey, signed.signatures)
                 return Array(envelope.json.utf8)
             }
         }
