@@ -11,14 +11,20 @@ final class WithinProcess: Sendable {
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
-    /// A function that receives answers on the session's thread; nil to hand answers over to another thread.
-    private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
+    /// A function that receives answers on the session's thread.
+    // In a structure: the compiler wraps a function that is a generic argument again at each access of the mutex, until a
+    // call of it overflows the stack.
+    private struct Receiver {
+        let receive: @Sendable (UInt64, WorkerAnswer) -> Void
+    }
+    /// The receiver of answers; nil to hand answers over to another thread.
+    private let kept = Mutex<Receiver?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {
         let hsmToken = try ServedToken(opening)
         sessions = Int(opening.sessions)
         hsmToken.startThreads(reading: requests.take) { [weak self, answers] identifier, answer in
-            if let keep = self?.kept.withLock({ $0 }) { return keep(identifier, answer) }
+            if let keep = self?.kept.withLock({ $0 }) { return keep.receive(identifier, answer) }
             answers.put((identifier, answer))
         }
         requests.put((0, .listKeys))
@@ -54,7 +60,7 @@ final class WithinProcess: Sendable {
     func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
         let tally = Tally()
         kept.withLock { kept in
-            kept = { [requests, sessions] number, answer in
+            kept = Receiver { [requests, sessions] number, answer in
                 guard tally.count(isRight: work.isRight(answer, Int(number))), ContinuousClock.now < end else {
                     tally.left.signal()
                     return
