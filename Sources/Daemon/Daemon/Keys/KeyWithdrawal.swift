@@ -43,9 +43,7 @@ extension KeyAdministration {
     ) async -> Refusal {
         let refusal = failure.refusal
         var keeping = holders
-        var finding = Finding.unknown
-        if case .timedOut(_, mayBeWritten: true) = failure {} else { finding = await self.finding(hash) }
-        switch finding {
+        switch await finding(hash, after: failure) {
         case .absent: keeping = await withdraw(hash, from: holders)
         case .present, .unknown: for holder in holders { try? await refresh(hash, in: holder) }
         }
@@ -59,7 +57,9 @@ extension KeyAdministration {
                 + "--id \(hash.hex), then with --type pubkey and --type cert")
     }
 
-    private func finding(_ hash: PublicKeyHash) async -> Finding {
+    /// - Parameter failure: the ledger's answer to the change; nil if no change was requested.
+    private func finding(_ hash: PublicKeyHash, after failure: LedgerFailure? = nil) async -> Finding {
+        if case .timedOut(_, mayBeWritten: true) = failure { return .unknown }
         do throws(LedgerFailure) {
             let known = try await ledger.keyRecord(hash)
             return known == nil ? .absent : .present
