@@ -34,6 +34,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     package let repeatFor: Duration
     package let records: RecordStatements
     private let usedUp = UsedUpRepeats()
+    package let claimFilter = ClaimFilter()
     let reads = TransactionReads()
 
     public struct Settings: Sendable, Equatable {
@@ -92,7 +93,9 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         } catch {
             throw .notNow(path: settings.path, reason: error.description)
         }
-        return try opened.get()
+        let ledger = try opened.get()
+        ledger.fillClaimFilter()
+        return ledger
     }
 
     /// Checks the path's directory and file as ``open(_:observe:)`` does, but creates nothing. A process that has the
@@ -167,7 +170,12 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             }, readBack: readBack)
     }
 
-    private var uses: SQLiteUses { SQLiteUses(records: records, repeatFor: repeatFor) }
+    private var uses: SQLiteUses { SQLiteUses(records: records, repeatFor: repeatFor, claimFilter: claimFilter) }
+
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
+        guard release.wallet == .applePay || claimFilter.mayHave(release.transactionId) else { return .unclaimed }
+        return try await repeatability(of: release)
+    }
 
     public func release(
         _ release: Release, recording record: AuditRecord?
@@ -323,6 +331,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             }
         }
     }
+
+    var isClosed: Bool { lock.withLock { $0 == nil } }
 
     private func takeLock() -> DatabaseFileLock? {
         lock.withLock { lock in

@@ -12,6 +12,7 @@ import PaymentToken
 struct SQLiteUses {
     let records: RecordStatements
     let repeatFor: Duration
+    let claimFilter: ClaimFilter
     private var times: SQLiteTimes { SQLiteTimes(node: records.node.name) }
 
     // MARK: Releases
@@ -80,6 +81,7 @@ struct SQLiteUses {
 
     /// Inserts the claim and returns true. Returns false, and inserts nothing, if either of its names is already claimed.
     private func insert(_ release: Release, _ db: Database) throws -> Bool {
+        if release.wallet == .googlePay { claimFilter.insert(release.transactionId) }
         try db.run(
             """
             INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,

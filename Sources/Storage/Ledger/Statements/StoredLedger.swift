@@ -85,6 +85,11 @@ extension StoredLedger {
     }
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
+        try await repeatability(of: release)
+    }
+
+    /// Reads the release's claim, and answers ``Ledger/wouldRepeat(_:)`` by it.
+    package func repeatability(of release: Release) async throws(LedgerFailure) -> Repeatability {
         try await read { [repeatFor] queries in
             try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor)
                 ?? .unclaimed
