@@ -169,6 +169,18 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-61.jsonl"])
     }
 
+    @Test("ends an archive with the last audit checkpoint of its months, also if a later one seals only older records")
+    func sealedLater() async throws {
+        // 397 days before 5 March 2027 is 1 February 2026.
+        try await fixture.append(10, at: try Self.date("2026-01-20T12:00:00Z"))
+        clock.now = try Self.date("2026-02-01T00:10:00Z")
+        try await fixture.checkpoints.seal()
+        clock.now = try Self.date("2027-03-05T00:00:00Z")
+        try await archiving().run()
+        #expect(try files() == ["node-1.1-61.jsonl"])
+        #expect(try await isWhole(after: files()))
+    }
+
     @Test("archives nothing early when the clock is ahead of the newest release")
     func wrongClock() throws {
         let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
