@@ -1,4 +1,5 @@
 public import AuditChain
+package import Foundation
 
 /// This node's record of key use: a hash chain with signed audit checkpoints.
 ///
@@ -20,6 +21,17 @@ public protocol AuditTrail: ChainReading {
     ///
     /// - Throws: `foreignCheckpoint` if this node's record of that sequence has a different hash.
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
+}
+
+extension AuditRecord {
+    /// The record of notes that were dropped (``AuditTrail/note(_:)``).
+    ///
+    /// - Parameter since: the time at which the first of them was dropped.
+    package static func dropped(_ count: Int, since: Date) -> AuditRecord {
+        AuditRecord(
+            time: AuditTime(Date()), event: .recordsDropped(count: count, since: AuditTime(since)),
+            outcome: .refused(.ledgerUnavailable))
+    }
 }
 
 /// One node's stored chain.

@@ -1,7 +1,7 @@
 public import AuditChain
 import DatabaseKit
 public import Foundation
-public import PaymentToken
+package import PaymentToken
 
 /// One proof of a key in one HSM token, from its audit record.
 public struct KeyProof: Sendable, Equatable {
@@ -19,14 +19,6 @@ public struct KeyProof: Sendable, Equatable {
         (self.node, self.hsmToken, self.certificate) = (node, hsmToken, certificate)
         (self.at, self.succeeded) = (at, succeeded)
     }
-}
-
-/// The recorded proofs of keys.
-public protocol KeyProofs: Sendable {
-    /// Returns the proofs of a key since `time` on all nodes of the ledger, the newest first: the newest 1,000, if there
-    /// are more. Refused requests that reached no HSM token are left out, and so are records that were archived and
-    /// removed. The call reads the key's proofs only.
-    func proofs(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> [KeyProof]
 }
 
 extension StoredLedger {

@@ -26,7 +26,7 @@ public import PaymentToken
 /// Every call ends within `ledger.timeout`: if the disk or server has not responded by then, it throws `timedOut`. A
 /// backup (``backup(to:)``) times out only after it has made no progress for that long. Every call throws `overloaded`
 /// if too many calls are queued.
-public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
+public protocol Ledger: AuditTrail {
     /// This node's name. The ledger stores it in every row that this node writes.
     var node: String { get }
 
@@ -125,6 +125,27 @@ public protocol Ledger: AuditTrail, KeyProofs, StoredRenewals {
     /// Returns, for each caller's uid, the time of its first release in this node's records of these sequences. Repeats
     /// do not count. The call reads every record in the range: ten thousand take about ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
+
+    /// Returns the proofs of a key since `time` on all nodes of the ledger, the newest first: the newest 1,000, if there
+    /// are more. Refused requests that reached no HSM token are left out, and so are records that were archived and
+    /// removed. The call reads the key's proofs only.
+    func proofs(of key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> [KeyProof]
+
+    // MARK: Renewals of certificates at Apple (``AdministrativeChange/renewal`` changes them)
+
+    /// Returns a merchant's renewals, open or not; the newest first.
+    func renewals(of merchant: String) async throws(LedgerFailure) -> [StoredRenewal]
+
+    /// Returns the open renewals of all merchants. The call reads an index of open renewals only.
+    func openRenewals() async throws(LedgerFailure) -> [StoredRenewal]
+
+    /// Returns those of these nodes that have released a payment with a key since `time`. The call reads the newest
+    /// releases first, down to `time` for a node without one.
+    func nodes(
+        _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
+    ) async throws(LedgerFailure) -> Set<String>
+
+    // MARK: Backup and end
 
     /// Makes a consistent copy while the ledger is in use. The copy can later replace the ledger.
     ///

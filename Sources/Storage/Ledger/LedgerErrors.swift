@@ -1,11 +1,14 @@
 public import AuditChain
-import DatabaseKit
+package import DatabaseKit
 import Encodings
 import GRDB
 public import KeyTypes
 public import MerchantKeys
 import PostgreSQLClient
 package import SQLiteFiles
+
+package typealias LedgerDeadlines = Deadlines<LedgerFailure>
+package typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
 
 /// The reason why the ledger did not carry out a call.
 public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {

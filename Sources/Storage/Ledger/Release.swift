@@ -1,8 +1,10 @@
 package import AuditChain
+import BoundedTable
 import DatabaseKit
 import Encodings
 public import Foundation
 public import KeyTypes
+import Locks
 package import MerchantKeys
 public import PaymentToken
 import Refusals
@@ -115,74 +117,6 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case beforeRestore(until: Date)
     /// No node releases anything at present (``LedgerReleaseStatus``).
     case held
-}
-
-/// The answer to whether a released transaction may be released again to the same caller.
-public enum Repeatability: Sendable, Equatable {
-    /// The transaction was not released, so there is nothing to repeat.
-    case unclaimed
-    case no
-    case yes
-    /// A repeat, but ``Release/maximumRepeats`` repeats were already released.
-    case tooOften
-    /// A repeat, but the last release was by an attempt that this attempt does not name.
-    case byOther
-
-    package var verdict: ReleaseVerdict {
-        switch self {
-        case .no, .unclaimed: .replayed
-        case .yes: .repeated
-        case .tooOften: .repeatedTooOften
-        case .byOther: .releasedByOther
-        }
-    }
-}
-
-/// A stored claim of a released transaction. ``repeatability(of:within:)`` decides for every engine whether a further
-/// ``Release`` is a repeat.
-package struct Claim: Sendable {
-    package let caller: String
-    package let referenceDigest: [UInt8]?
-    package let contentDigest: [UInt8]
-    /// The identifier of the attempt that made the claim (``StoredAttempt``). `repeatAttempt` is the identifier of the
-    /// last released repeat; nil if there is none.
-    package let attempt: [UInt8]
-    package var repeatAttempt: [UInt8]?
-    /// The time of the claim in milliseconds (``StoredTime``).
-    package let claimedAt: Int64
-    package var repeats: Int
-
-    package init(
-        caller: String, referenceDigest: [UInt8]?, contentDigest: [UInt8], attempt: [UInt8],
-        repeatAttempt: [UInt8]? = nil, claimedAt: Int64, repeats: Int
-    ) {
-        (self.caller, self.referenceDigest, self.contentDigest) = (caller, referenceDigest, contentDigest)
-        (self.attempt, self.repeatAttempt, self.claimedAt) = (attempt, repeatAttempt, claimedAt)
-        self.repeats = repeats
-    }
-
-    /// True if no further repeat is possible.
-    package var isUsedUp: Bool { repeats >= Release.maximumRepeats }
-
-    /// Determines whether `release` is a permitted repeat. A repeat has the same caller, reference and signed content,
-    /// and arrives at most `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
-    package func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
-        guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
-            caller == release.caller, contentDigest == release.contentDigest,
-            StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
-        else { return .no }
-        guard follows(release) else { return .byOther }
-        return isUsedUp ? .tooOften : .yes
-    }
-
-    private func follows(_ release: Release) -> Bool {
-        guard let named = release.named else { return true }
-        let last = repeatAttempt ?? attempt
-        // This attempt may itself have made the last release, if the commit was not acknowledged. It then follows no
-        // other attempt and need not name one.
-        if last == release.attempt { return true }
-        return StoredAttempt.name(in: last).map(named.after.contains) ?? false
-    }
 }
 
 /// The part of a merchant key's record that determines its eligibility for use.
@@ -343,5 +277,55 @@ package struct ReleaseLimits: Sendable, Equatable {
     package static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
         let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000
+    }
+}
+
+/// Counts the releases that will soon reach the ledger: those that the HSM is processing or has just processed.
+///
+/// A commit costs the same for one release as for many. Under load, the next releases arrive almost immediately, so the
+/// writer waits for them before a commit. It waits 40 µs for each counted release that is not queued yet, and 5 ms at
+/// most. Each release has already waited more than ten times as long for the HSM. If no other release is counted, the
+/// writer commits at once.
+public final class ReleasesUnderWay: Sendable {
+    private static let waitForEach = Duration.microseconds(40)
+    private static let maximumWait = Duration.milliseconds(5)
+
+    private let count = Atomic(0)
+
+    public init() {}
+
+    /// Counts a release; ``end()`` must follow, even after a failure.
+    public func begin() { count.add(1, ordering: .relaxed) }
+
+    public func end() { count.subtract(1, ordering: .relaxed) }
+
+    /// Returns how long the writer should wait for further releases; nil if it should commit now.
+    ///
+    /// - Parameter waiting: the number of writes queued for the writer. The count still includes the releases among
+    ///   them, although the writer need not wait for those.
+    @Sendable package func worthWaiting(with waiting: Int) -> Duration? {
+        let others = count.load(ordering: .relaxed) - waiting
+        guard waiting > 0, others > 0 else { return nil }
+        return min(Self.waitForEach * others, Self.maximumWait)
+    }
+}
+
+/// The transactions whose repeats were used up while this process ran. The daemon refuses a further repeat of them
+/// before it uses the HSM, and without reading the database.
+package final class UsedUpRepeats: Sendable {
+    private let known: Mutex<BoundedTable<TransactionIdentifier, Bool>>
+
+    /// - Parameter capacity: the maximum number of transactions to remember. A million repeats are needed to reach it. A
+    ///   forgotten transaction costs one more HSM operation and is then remembered again.
+    package init(capacity: Int = 10_000) {
+        known = Mutex(BoundedTable(capacity: capacity))
+    }
+
+    package func contains(_ transaction: TransactionIdentifier) -> Bool {
+        known.withLock { $0[transaction] != nil }
+    }
+
+    package func insert(_ transaction: TransactionIdentifier) {
+        known.withLock { $0.set(true, for: transaction) }
     }
 }

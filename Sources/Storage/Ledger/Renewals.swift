@@ -3,25 +3,10 @@ import DatabaseKit
 public import Foundation
 import KeyTypes
 public import MerchantKeys
-public import PaymentToken
+package import PaymentToken
 
 // The stored renewals. The rules are those of `Renewal`: a step is taken on the renewal that the transaction reads, and
 // what changed is written.
-
-/// The renewals of merchants' certificates at Apple, on all nodes of the ledger. ``AdministrativeChange/renewal`` changes them.
-public protocol StoredRenewals: Sendable {
-    /// Returns a merchant's renewals, open or not; the newest first.
-    func renewals(of merchant: String) async throws(LedgerFailure) -> [StoredRenewal]
-
-    /// Returns the open renewals of all merchants. The call reads an index of open renewals only.
-    func openRenewals() async throws(LedgerFailure) -> [StoredRenewal]
-
-    /// Returns those of these nodes that have released a payment with a key since `time`. The call reads the newest
-    /// releases first, down to `time` for a node without one.
-    func nodes(
-        _ nodes: Set<String>, releasedWith key: PublicKeyHash, since time: Date
-    ) async throws(LedgerFailure) -> Set<String>
-}
 
 public enum IdentifiedRenewal {}
 /// The identifier of a renewal, 8 random bytes.

@@ -81,9 +81,12 @@ final class PostgreSQLWriter: @unchecked Sendable {
         self.observe = observe
         repeatFor = settings.repeatFor
         timeout = settings.timeout
-        writes = CommitQueue(capacity: settings.waiting, deadlines: deadlines, releases: releases, observe: observe) {
-            PostgreSQLWrite(unawaited: .record($0, answer: { _ in }), fail: $1)
-        }
+        writes = CommitQueue(
+            capacity: settings.waiting, deadlines: deadlines, moment: releases.worthWaiting(with:),
+            counting: { dropped, fail in
+                PostgreSQLWrite(
+                    unawaited: .record(.dropped(dropped.count, since: dropped.since), answer: { _ in }), fail: fail)
+            }, observeDrop: { observe(.dropped(notes: 1)) })
     }
 
     /// Queues a write and waits for its answer until the deadline.

@@ -153,8 +153,11 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         writer = SQLiteLedgerWriter(
             connections.writer, place: place,
             writes: CommitQueue(
-                capacity: settings.waiting, deadlines: deadlines, releases: releasesUnderWay, observe: observe
-            ) { [records] in SQLiteWrite(recording: $0, in: records, fail: $1) },
+                capacity: settings.waiting, deadlines: deadlines, moment: releasesUnderWay.worthWaiting(with:),
+                counting: { [records] in
+                    SQLiteWrite(recording: .dropped($0.count, since: $0.since), in: records, fail: $1)
+                },
+                observeDrop: { observe(.dropped(notes: 1)) }),
             LedgerBatches(records, reads, connections.checkpointing, observe: observe))
     }
 

@@ -2,6 +2,7 @@ package import AuditChain
 package import DatabaseKit
 import Encodings
 package import Foundation
+import Locks
 
 /// The statements that read one node's chain.
 package struct RecordStatements {
@@ -246,5 +247,39 @@ private struct RecordConditions {
     private static func hash(_ prefix: String, padding: String) -> [UInt8] {
         let digits = prefix + String(repeating: padding, count: max(0, 64 - prefix.utf8.count))
         return AuditDigest(hex: digits)?.bytes ?? []
+    }
+}
+
+/// The possible ends of the chain after this process's last write: one head, or two heads if the commit's outcome is
+/// unknown.
+///
+/// There is no other writer, so the next transaction must find the chain ending in one of these heads. Otherwise
+/// another program has changed the ledger or replaced it with an older copy. Claims may then be gone along with the
+/// records.
+package final class LastWrittenHead: Sendable {
+    /// Empty until the first commit.
+    private let ends = Mutex<[ChainHead]>([])
+
+    package init() {}
+
+    package func set(_ ends: [ChainHead]) {
+        self.ends.withLock { $0 = ends }
+    }
+
+    /// The last head that is certainly stored; nil before the first commit.
+    package var known: ChainHead? { ends.withLock { $0.first } }
+
+    /// Returns true if the chain may end with this head.
+    package func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
+
+    /// Returns `head` if the chain may end with it, and throws otherwise.
+    package func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
+        guard permits(head) else {
+            throw .unavailable(
+                reason: "Its audit record does not end where this process left it: another program changed the ledger, "
+                    + "or replaced it with an older copy, so nothing is written. Stop the daemon and restore the right "
+                    + "ledger; the next start compares it with the HSM token.")
+        }
+        return head
     }
 }
