@@ -5,7 +5,7 @@ package import GRDB
 import GRDBSQLite
 
 // Unsafe: The connection owns the cached statement. SQLite copies bound values, and columns are copied before the
-// next step.
+// next step. lstat(2) writes only the structure that it receives.
 
 /// Opens SQLite connections. A commit returns only after it has reached the disk.
 package enum DurableSQLite {
@@ -199,5 +199,41 @@ private struct SQLiteRow: StoredRow {
         guard let cell = cells[column] else { return nil }
         guard let value = cell as? Value else { throw UnreadableColumn(column: column) }
         return value
+    }
+}
+
+/// The identity of an open database's files at the time of opening.
+///
+/// If the files are removed or replaced, for example by a restored copy, SQLite continues with the old files. Later
+/// commits are then lost when the process ends, and a payment could be released or submitted a second time.
+package struct DatabaseFilePlace: Sendable {
+    package let path: String
+    private let opened: [FileIdentity?]
+
+    /// Reads the identity of the files. The database must be open, because SQLite's write-ahead log exists only then.
+    package init(path: String) {
+        self.path = path
+        opened = Self.files(of: path)
+    }
+
+    package func requireUnchanged() throws(DatabaseFileReplaced) {
+        guard Self.files(of: path) == opened else { throw DatabaseFileReplaced(path: path) }
+    }
+
+    private static func files(of path: String) -> [FileIdentity?] {
+        [FileIdentity(path: path), FileIdentity(path: path + "-wal")]
+    }
+}
+
+/// The device and inode of a file, which identify the file independently of its name.
+private struct FileIdentity: Sendable, Equatable {
+    private let device: UInt
+    private let inode: UInt
+
+    /// Reads the identity of the file at `path`; nil if there is none.
+    init?(path: String) {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { return nil }
+        (device, inode) = (UInt(status.st_dev), UInt(status.st_ino))
     }
 }
