@@ -184,12 +184,12 @@ import WorkerProtocol
     func forbidden() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
-        #expect(tiers.ecV2 == nil)
+        #expect(tiers.chosen[.ecV2] == nil)
         for part in ["ECv2", "CKM_HKDF_DERIVE", "allow_extractable_secret is false"] {
             #expect(tiers.shortcomingECv2.contains(part), "\(tiers.shortcomingECv2)")
         }
         #expect(!tiers.shortcomings.contains { $0.contains("ECv2") })
-        #expect(TierSelection(in: &session, allowExtractableSecret: true).ecV2 is ECDHSecretTier)
+        #expect(TierSelection(in: &session, allowExtractableSecret: true).chosen[.ecV2] is ECDHSecretTier)
     }
 
     @Test("has no tier for ECv2 on an HSM token without plain ECDH, and refuses its messages as not supported")

@@ -28,7 +28,7 @@ final class OpenTokenHarness: Sendable {
         var tiers = TierSelection(in: &anchor, allowExtractableSecret: true)
         let info = try softHSM.slot.tokenInfo()
         let serial = "pkcs11:serial=\(info.serialNumber)"
-        if let tier { tiers.ecV1 = tier }
+        if let tier { tiers.chosen[.ecV1] = tier }
         hsmToken = OpenToken(
             opening, try TokenURI(serial), softHSM.slot, anchor: anchor,
             description: HSMTokenDescription(

@@ -12,9 +12,9 @@ import WorkerProtocol
         var session = try SoftHSM.shared().freshToken().openSession()
         let before = try session.findObjects(matching: []).count
         let tiers = TierSelection(in: &session, allowExtractableSecret: true)
-        #expect(tiers.ecV1 is ECDHSecretTier)
+        #expect(tiers.chosen[.ecV1] is ECDHSecretTier)
         // SoftHSM supports OAEP only with SHA-1.
-        #expect(tiers.rsaV1 is BareRSATier)
+        #expect(tiers.chosen[.rsaV1] is BareRSATier)
         #expect(try session.findObjects(matching: []).count == before)
     }
 
@@ -36,7 +36,7 @@ import WorkerProtocol
     func shortcomings() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
-        #expect(tiers.ecV1 == nil && tiers.rsaV1 == nil)
+        #expect(tiers.chosen[.ecV1] == nil && tiers.chosen[.rsaV1] == nil)
         #expect(tiers.needsExtractableSecret)
         try #require(tiers.shortcomings.count == 2)
         for name in [
@@ -69,9 +69,9 @@ struct NSSTierTests {
     private func selects(_ session: inout Session) throws {
         let before = try session.findObjects(matching: []).count
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
-        #expect(tiers.ecV1 is ConcatenationTier)
-        #expect(tiers.rsaV1 is UnwrappedKeyTier)
-        #expect(tiers.ecV2 is HKDFTier)
+        #expect(tiers.chosen[.ecV1] is ConcatenationTier)
+        #expect(tiers.chosen[.rsaV1] is UnwrappedKeyTier)
+        #expect(tiers.chosen[.ecV2] is HKDFTier)
         #expect(tiers.shortcomings.isEmpty && tiers.shortcomingECv2.isEmpty)
         #expect(try session.findObjects(matching: []).count == before)
     }

@@ -193,7 +193,7 @@ extension OpenToken {
     /// Returns true if the error refuses EC keys, or signatures with them. A general error may have passed by the next
     /// attempt, unless the HSM token has shown no use of EC at all.
     private func refusesEC(_ error: CallError) -> Bool {
-        error.refusesKeyType || error.returnValue == .generalError && tiers.ecV1 == nil
+        error.refusesKeyType || error.returnValue == .generalError && tiers.chosen[.ecV1] == nil
     }
 
     /// Returns false if the HSM token refuses to sign with the existing EC audit key. A key that has signed in this

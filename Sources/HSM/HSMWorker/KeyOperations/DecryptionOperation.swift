@@ -16,7 +16,7 @@ extension OpenToken {
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
-        guard let tier = tiers[input.scheme] else {
+        guard let tier = tiers.chosen[input.scheme] else {
             throw WorkerFailure(.notSupported, "The HSM token cannot serve \(input.scheme.name); its status says why.")
         }
         var failures = FailedAttempts(unexplained: "a wrong tag")
@@ -117,4 +117,35 @@ extension OpenToken {
         }
         return entry
     }
+}
+
+/// The failed attempts at one operation so far.
+struct FailedAttempts {
+    /// The number of consecutive equal errors after which the operation's input or key counts as the cause, if other
+    /// operations succeed.
+    static let equalErrorLimit = 3
+    /// The number of failed attempts after which the operation is not repeated, even if each attempt failed with
+    /// another error.
+    static let attemptLimit = 8
+
+    /// The text that messages give as the error if the HSM token reported none, such as "a wrong tag".
+    let unexplained: String
+    private(set) var total = 0
+    private var latest: CallError??
+    private var times = 0
+
+    init(unexplained: String) {
+        self.unexplained = unexplained
+    }
+
+    /// - Parameter call: The call that failed; nil if this process found the fault.
+    /// - Returns: The number of consecutive times that this error has occurred.
+    mutating func count(_ call: CallError?) -> Int {
+        total += 1
+        times = latest == .some(call) ? times + 1 : 1
+        latest = .some(call)
+        return times
+    }
+
+    var last: String { (latest ?? nil)?.description ?? unexplained }
 }

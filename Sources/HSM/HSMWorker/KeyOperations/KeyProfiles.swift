@@ -37,7 +37,7 @@ struct KeyProfile: Sendable, Equatable {
 extension OpenToken {
     /// Returns true if keys of this kind cannot be used without CKA_UNWRAP.
     func needsUnwrap(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> Bool {
-        algorithm == .rsa && use == .processing && tiers.rsaV1 is UnwrappedKeyTier
+        algorithm == .rsa && use == .processing && tiers.chosen[.rsaV1] is UnwrappedKeyTier
     }
 
     /// Stores both halves of a pair in the first form that the HSM token accepts, and remembers that form.

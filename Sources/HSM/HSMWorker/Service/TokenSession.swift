@@ -190,3 +190,59 @@ final class TokenSession: Sendable {
         }
     }
 }
+
+/// The time until which the worker may repeat a failed call into the library. It is earlier than the daemon's limit for
+/// the request, at which the daemon ends the worker.
+struct CallDeadline: Sendable {
+    private let end: ContinuousClock.Instant
+    private var pause = Self.shortestPause
+
+    private static let shortestPause = 0.004
+    private static let longestPause = 0.25
+
+    /// - Parameters:
+    ///   - start: The time when a session began to process the request. The time that the request waited for a session
+    ///     does not count.
+    ///   - callTimeout: The daemon's limit, in milliseconds.
+    init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
+        end = start + .milliseconds(Int64(callTimeout) * 3 / 4)
+    }
+
+    var isOver: Bool { ContinuousClock.now >= end }
+
+    /// Blocks for a time that doubles with each call. The time is partly random, so that threads do not repeat their
+    /// calls at the same moment.
+    /// - Returns: false, without waiting, if no time is left.
+    mutating func wait() -> Bool {
+        let duration = pause * .random(in: 0.5...1)
+        guard ContinuousClock.now + .seconds(duration) < end else { return false }
+        BlockingThread.sleep(duration)
+        pause = min(pause * 2, Self.longestPause)
+        return true
+    }
+
+    /// Repeats a call while the HSM token reports that it is busy and time is left.
+    mutating func retryingWhileBusy<Value>(_ body: () throws(CallError) -> Value) throws(CallError) -> Value {
+        while true {
+            do throws(CallError) {
+                return try body()
+            } catch {
+                guard error.isBusy, wait() else { throw error }
+            }
+        }
+    }
+
+    /// Runs a test, and runs it once more if it fails. Otherwise one transient error would disable the tested function
+    /// for as long as the worker runs. A test that fails because the HSM token is busy is repeated while time is left.
+    ///
+    /// - Returns: nil if the test passed, otherwise the last fault.
+    mutating func failureAfterRetry(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
+        var isSecond = false
+        while let failure = test() {
+            if failure.call?.isBusy == true, wait() { continue }
+            if isSecond { return failure }
+            isSecond = true
+        }
+        return nil
+    }
+}

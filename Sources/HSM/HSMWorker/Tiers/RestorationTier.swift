@@ -274,3 +274,20 @@ extension P256Point {
         }
     }
 }
+
+extension RestorationScheme {
+    var name: String {
+        switch self {
+        case .ecV1: "EC_v1"
+        case .rsaV1: "RSA_v1"
+        case .ecV2: "ECv2"
+        }
+    }
+
+    var algorithm: KeyAlgorithm {
+        switch self {
+        case .ecV1, .ecV2: .ec
+        case .rsaV1: .rsa
+        }
+    }
+}

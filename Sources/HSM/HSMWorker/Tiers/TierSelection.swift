@@ -6,15 +6,13 @@ import WorkerProtocol
 /// The tiers of one HSM token. Each is tried with a test key pair, because mechanism lists are unreliable. The
 /// mechanisms for identity keys' signatures are chosen in the same way.
 struct TierSelection: Sendable {
-    var ecV1: (any RestorationTier)?
-    var rsaV1: (any RestorationTier)?
-    /// The tier for Google Pay.
-    var ecV2: (any RestorationTier)?
+    /// The tier of each payment token version that has one. ``WorkerProtocol/RestorationScheme/ecV2`` is Google Pay's.
+    var chosen: [RestorationScheme: any RestorationTier] = [:]
     let signatures: RSASignatures
     /// The reasons why functions are missing: one sentence for each payment token version without a tier, and for each
     /// TLS signature algorithm without a mechanism.
     private(set) var shortcomings: [String] = []
-    /// The reason why ``ecV2`` is nil; empty if it is not.
+    /// The reason why Google Pay has no tier; empty if it has one.
     private(set) var shortcomingECv2 = ""
     /// The names of the stored test pairs that the tests used, and the number of these pairs that were made for the
     /// tests.
@@ -33,14 +31,6 @@ struct TierSelection: Sendable {
         UnwrappedKeyTier(form: .withVectorBits), UnwrappedKeyTier(form: .withoutVectorBits), OAEPInTokenTier(),
         BareRSATier(), HKDFTier(), ECDHSecretTier(scheme: .ecV2),
     ]
-
-    subscript(scheme: RestorationScheme) -> (any RestorationTier)? {
-        switch scheme {
-        case .ecV1: ecV1
-        case .rsaV1: rsaV1
-        case .ecV2: ecV2
-        }
-    }
 
     /// - Parameters:
     ///   - makesStoredPairs: true to make stored test pairs if the HSM token makes no session key pairs.
@@ -76,15 +66,14 @@ struct TierSelection: Sendable {
     /// - Throws: `hsmTokenUnavailable` if no test succeeded and a session or the HSM token was lost in one of them. The
     ///   tests then do not show what the HSM token lacks.
     func requireConnection() throws(WorkerFailure) {
-        guard ecV1 == nil, rsaV1 == nil, signatures.isEmpty, let lostConnection else { return }
+        guard chosen[.ecV1] == nil, chosen[.rsaV1] == nil, signatures.isEmpty, let lostConnection else { return }
         throw WorkerFailure(
             .hsmTokenUnavailable, "The HSM token ends the sessions in which its tiers are tested: \(lostConnection).")
     }
 
     /// Returns true if both selections have the same tiers and the same signature methods.
     func hasSameTiers(as other: TierSelection) -> Bool {
-        ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
-            && ecV2?.protection == other.ecV2?.protection
+        chosen.mapValues(\.protection) == other.chosen.mapValues(\.protection)
             && signatures.pss == other.signatures.pss && signatures.pkcs1 == other.signatures.pkcs1
     }
 
@@ -96,7 +85,7 @@ struct TierSelection: Sendable {
         switch use {
         case .processing, .googlePay:
             let scheme = RestorationScheme(of: use, algorithm)
-            return self[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
+            return chosen[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
         case .identity:
             return signatures.isEmpty ? "The HSM token makes no RSA signatures" : nil
         // The import of the key tests its signature.
@@ -129,7 +118,7 @@ struct TierSelection: Sendable {
     }
 
     private func tier(for entry: PrivateKeyEntry, _ use: KeyUse) -> (any RestorationTier)? {
-        self[RestorationScheme(of: use, entry.publicKey.algorithm)]
+        chosen[RestorationScheme(of: use, entry.publicKey.algorithm)]
     }
 
     /// Signs with a new test key pair, to show whether the HSM token signs at all with keys of this use.
@@ -169,13 +158,10 @@ struct TierSelection: Sendable {
             shortcomings.append(found.shortcoming)
             needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret
         }
-        guard algorithm == .ec else {
-            rsaV1 = found.tier
-            return
-        }
-        ecV1 = found.tier
+        chosen[scheme] = found.tier
+        guard algorithm == .ec else { return }
         let googlePay = select(.ecV2, with: key, in: &session, allowExtractableSecret, &deadline)
-        (ecV2, shortcomingECv2) = (googlePay.tier, googlePay.shortcoming)
+        (chosen[.ecV2], shortcomingECv2) = (googlePay.tier, googlePay.shortcoming)
     }
 
     /// - Returns: the strongest tier that passed its test; if there is none, the reason, otherwise an empty text.
@@ -214,22 +200,5 @@ extension SelfTestFailure {
     fileprivate var isAboutParameters: Bool {
         guard let call, ["C_DecryptInit", "C_Decrypt"].contains(call.call) else { return false }
         return call.returnValue == .mechanismParameterInvalid || call.returnValue == .argumentsBad
-    }
-}
-
-extension RestorationScheme {
-    var name: String {
-        switch self {
-        case .ecV1: "EC_v1"
-        case .rsaV1: "RSA_v1"
-        case .ecV2: "ECv2"
-        }
-    }
-
-    var algorithm: KeyAlgorithm {
-        switch self {
-        case .ecV1, .ecV2: .ec
-        case .rsaV1: .rsa
-        }
     }
 }

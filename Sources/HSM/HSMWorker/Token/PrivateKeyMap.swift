@@ -2,6 +2,7 @@ import Encodings
 import KeyTypes
 import Locks
 import PKCS11
+import WorkerProtocol
 
 /// The private keys that passed their tests, by publicKeyHash. The worker fills the map when it lists, imports or
 /// generates keys. So a decryption needs no search in the HSM token, which takes SoftHSM 23 ms among 500 keys.
@@ -156,5 +157,140 @@ extension SubjectPublicKeyInfo {
         case .ec: .ec
         case .rsa: .rsa
         }
+    }
+}
+
+// Functions that check a key's use and then lend the key to one operation. If the key's object is gone, they search the
+// HSM token for the key again.
+extension OpenToken {
+    /// Lends a key to the caller, which must return it with `keys.giveBack(_:)`.
+    ///
+    /// Throws `keyNotFound` without a call into the library if the key has another use: an identity key never
+    /// decrypts, and a processing key never signs a TLS handshake.
+    func borrow(
+        _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
+    ) throws(WorkerFailure) -> PrivateKeyEntry {
+        if let entry = keys.borrow(publicKeyHash, for: use) { return entry }
+        if let known = keys[publicKeyHash], known.use != use {
+            throw WorkerFailure(
+                .keyNotFound,
+                "The private key with that publicKeyHash is for another use: it is \(known.use == .identity ? "an" : "a") "
+                    + "\(known.use.noun).")
+        }
+        guard let entry = borrowNew(publicKeyHash, for: use, in: &session) else {
+            throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
+        }
+        return entry
+    }
+
+    /// Searches for a key that this worker does not know. The daemon requests only keys that the HSM token has shown.
+    /// So a previous worker must have imported this key while the current worker was listing keys.
+    private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
+        exclusively {
+            // A listing may have removed the key from the map for a moment. No listing runs inside this closure, so the
+            // map is read again.
+            if let entry = keys.borrow(hash, for: use) { return entry }
+            _ = try? describeKey(hash, in: &session)
+            return keys.borrow(hash, for: use)
+        }
+    }
+
+    /// Searches for a key again after a stale handle: another program may have replaced the object, or the HSM token
+    /// has ended the session that owned the working copy.
+    func findAgain(
+        _ entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) {
+        // The search itself fails if the session is lost or has an unfinished operation. It is then repeated once in a
+        // new session.
+        var isSecond = false
+        while true {
+            do throws(CallError) {
+                try exclusively { () throws(CallError) in try findAgain(entry, in: &session) }
+            } catch {
+                if error.isBusy, deadline.wait() { continue }
+                guard !isSecond else {
+                    throw WorkerFailure(.hsmTokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
+                }
+                isSecond = true
+                try reopen(&session, &deadline)
+                continue
+            }
+            guard keys[entry.publicKey.publicKeyHash]?.working != entry.working else {
+                throw WorkerFailure(.hsmTokenUnavailable, "The HSM token does not show the key any more: \(call).")
+            }
+            return
+        }
+    }
+}
+
+extension KeyUse {
+    /// `processing key`, `identity key`, `service key` or `Google Pay key`.
+    var noun: String {
+        switch self {
+        case .processing: "processing key"
+        case .identity: "identity key"
+        case .service: "service key"
+        case .googlePay: "Google Pay key"
+        }
+    }
+}
+
+// Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: without a
+// copy, SoftHSM locks and reads a file, which takes a third of a decryption's time. Copies occupy memory and, in large
+// numbers, cost time, so at most `maximumCopies` keys have one. At first these are the first keys of the listing, later
+// the most used keys.
+extension OpenToken {
+    private static let maximumCopies = 64
+    /// The interval, in uses of a key, at which the worker checks whether the key should get a working copy.
+    private static let usesForCopy = 8
+
+    /// Serves a tested key that was listed, generated or imported. Makes a working copy of the key if fewer than
+    /// `maximumCopies` exist.
+    func add(_ entry: PrivateKeyEntry) {
+        keys.insert(entry)
+        guard keys.copies < Self.maximumCopies else { return }
+        anchor.withLock { session in
+            guard let copy = session.workingCopy(of: entry) else {
+                copiesAreRefused.store(true, ordering: .relaxed)
+                return
+            }
+            let unused = keys.keep(copy, of: entry, limit: Self.maximumCopies, insteadOfAnother: false)
+            if let unused { try? session.destroyObject(unused) }
+        }
+    }
+
+    /// Counts a use of the key, and makes a working copy of a frequently used key. At `maximumCopies`, the new copy
+    /// replaces the copy of a rarely used key.
+    func countUse(of entry: PrivateKeyEntry) {
+        let uses = keys.countUse(entry.publicKey.publicKeyHash)
+        guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
+            keys.hasRoom(forCopyOf: entry, limit: Self.maximumCopies)
+        else { return }
+        anchor.withLock { session in
+            guard let copy = session.workingCopy(of: entry) else { return }
+            let unused = keys.keep(copy, of: entry, limit: Self.maximumCopies, insteadOfAnother: true)
+            if let unused { try? session.destroyObject(unused) }
+        }
+    }
+
+    func forget(_ entry: PrivateKeyEntry) {
+        guard entry.hasCopy else { return }
+        withoutKeyUses { anchor.withLock { try? $0.destroyObject(entry.working) } }
+    }
+}
+
+extension Session {
+    /// - Returns: A copy of the stored key as a session object; nil if the HSM token makes no copy, or if the copy has
+    ///   weaker protection or other rights than the stored key.
+    fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
+        guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
+        let values = try? attributes([.sensitive, .extractable, .token], of: copy)
+        guard values?.flag(.sensitive) == true, values?.flag(.extractable) == false, values?.flag(.token) == false,
+            let rights = try? keyRights(of: copy), rights == (try? keyRights(of: entry.object))
+        else {
+            try? destroyObject(copy)
+            return nil
+        }
+        return copy
     }
 }

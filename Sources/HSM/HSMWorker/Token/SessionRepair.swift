@@ -104,3 +104,76 @@ extension OpenToken {
         }
     }
 }
+
+// The meaning of the return values that all HSM tokens use in the same way. After any other value, the worker opens a
+// transaction that is known to be good, to find out whether the HSM token works.
+extension CallError {
+    /// True if the HSM token has no room for another session or operation at present.
+    var isBusy: Bool {
+        switch returnValue {
+        case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
+        default: false
+        }
+    }
+
+    /// True if the object that the call used no longer exists.
+    var isStaleHandle: Bool {
+        switch returnValue {
+        case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
+        default: false
+        }
+    }
+
+    /// True if the session no longer exists, or accepts no other operation.
+    var isSessionLost: Bool {
+        switch returnValue {
+        case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
+        default: false
+        }
+    }
+
+    /// True if the HSM token is no longer in this slot: it has another slot now, or is gone.
+    var isTokenGone: Bool {
+        switch returnValue {
+        case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
+        default: false
+        }
+    }
+
+    /// True if the session no longer exists, or the HSM token is gone. Some libraries report a good login state in such
+    /// a session, and end every later session in the same way.
+    var isConnectionLost: Bool {
+        returnValue == .sessionHandleInvalid || returnValue == .sessionClosed || isTokenGone
+    }
+
+    /// True if the failure has another cause than the key that the call used.
+    var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
+
+    /// True if the PIN is wrong, or if its length or one of its characters is not permitted.
+    var isPINRefused: Bool {
+        switch returnValue {
+        case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
+        default: false
+        }
+    }
+
+    /// True if the login would fail again with the same PIN, so that another attempt could lock the PIN.
+    var isLoginRefused: Bool {
+        switch returnValue {
+        case .pinLocked?, .pinExpired?: true
+        default: isPINRefused
+        }
+    }
+
+    /// True if the call processes bytes that the sender of the payment token chose and that this process cannot
+    /// validate.
+    var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
+
+    /// True if wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many different values
+    /// for both. Some of these values also report faults of the HSM token, so no value proves that the input is wrong.
+    /// Only errors with a known other cause are excluded: a missing function, a lost session, login or object, or a
+    /// busy HSM token.
+    var mayBeCausedByInput: Bool {
+        processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
+    }
+}

@@ -18,13 +18,13 @@ struct VectorTrial {
 
     static func all(directory: String, _ hsmToken: OpenToken) -> [VectorTrial] {
         var all: [VectorTrial] = []
-        if hsmToken.tiers.ecV1 != nil {
+        if hsmToken.tiers.chosen[.ecV1] != nil {
             all.append(
                 VectorTrial(name: "Wycheproof ECDH P-256") { (hsmToken, session) throws(CallError) in
                     try ecdh(directory, hsmToken, &session)
                 })
         }
-        if hsmToken.tiers.rsaV1 != nil {
+        if hsmToken.tiers.chosen[.rsaV1] != nil {
             all.append(
                 VectorTrial(name: "Wycheproof RSA-OAEP SHA-256") { (hsmToken, session) throws(CallError) in
                     try oaep(directory, hsmToken, &session)
@@ -55,7 +55,7 @@ struct VectorTrial {
     private static func ecdh(
         _ directory: String, _ hsmToken: OpenToken, _ session: inout Session
     ) throws(CallError) -> TokenTrial.Line {
-        guard let tier = hsmToken.tiers.ecV1,
+        guard let tier = hsmToken.tiers.chosen[.ecV1],
             let file = read(ECDHFile.self, directory, "ecdh_secp256r1_ecpoint_test.json")
         else { return TokenTrial.Line(works: false, reason: "the file of cases cannot be read") }
         var keys = VectorKeys(.ecV1)
@@ -112,7 +112,7 @@ struct VectorTrial {
     private static func oaep(
         _ directory: String, _ hsmToken: OpenToken, _ session: inout Session
     ) throws(CallError) -> TokenTrial.Line {
-        let isBare = hsmToken.tiers.rsaV1 is BareRSATier
+        let isBare = hsmToken.tiers.chosen[.rsaV1] is BareRSATier
         var keys = VectorKeys(.rsaV1)
         defer { keys.destroyAll(hsmToken, &session) }
         var count = VectorCount()
