@@ -315,66 +315,6 @@ package protocol CheckpointSealing: Sendable {
     func remembered() async throws(Refusal) -> SignedCheckpoint?
 }
 
-/// Tracks the end of the record and the end of its sealed part, and determines when the next audit checkpoint is due.
-///
-/// The ledger's writer reports every commit. Therefore all records count, even those for which no caller waits: refusals,
-/// and records of the writer itself.
-package final class UnsealedRecords: Sendable {
-    private struct State {
-        var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
-        var recorded = 0
-    }
-
-    private let state = Mutex(State())
-    /// Yields a value when an audit checkpoint may be due.
-    let wakeUps: AsyncStream<Void>
-    private let wake: AsyncStream<Void>.Continuation
-
-    package init() {
-        (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-    }
-
-    /// Updates the end of the record. The ledger's writer calls this function on its own thread, so it must not block.
-    package func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
-        let isDue = state.withLock { state in
-            state.recorded = max(state.recorded, sequence)
-            state.schedule.recorded(upTo: sequence, at: now)
-            return state.schedule.isDue(at: now)
-        }
-        if isDue { wake.yield() }
-    }
-
-    /// Restarts the schedule of audit checkpoints for another audit key. The record ends at `end`, or at a later sequence
-    /// that the writer has already reported.
-    func restart(end: Int, sealed: Int, at now: ContinuousClock.Instant = .now) {
-        state.withLock { state in
-            state.recorded = max(state.recorded, end)
-            state.schedule = CheckpointSchedule(recorded: state.recorded, sealed: sealed, at: now)
-        }
-    }
-
-    /// Updates the end of the sealed part after an audit checkpoint has become durable.
-    ///
-    /// - Parameter cut: the time just before the end of the chain was read for that audit checkpoint.
-    func sealed(upTo sequence: Int, cut: ContinuousClock.Instant) {
-        state.withLock { state in
-            state.schedule.recorded(upTo: sequence, at: cut)
-            state.schedule.sealed(upTo: sequence, cut: cut)
-        }
-    }
-
-    func isDue(at now: ContinuousClock.Instant = .now) -> Bool { state.withLock { $0.schedule.isDue(at: now) } }
-
-    /// The time at which the next audit checkpoint is due if nothing more is recorded; nil if everything is sealed.
-    var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
-
-    /// Makes ``wakeUps`` yield an element, even if no audit checkpoint is due.
-    func wakeUp() { wake.yield() }
-
-    /// Ends ``wakeUps``, and with it the task that seals the record.
-    func finish() { wake.finish() }
-}
-
 /// Determines when a failed seal is retried: after one second, then two, and up to ten. Without these pauses, each record
 /// would cause an attempt and a log line while the HSM token is unavailable. After a call that hung, the pause is a minute,
 /// since each further attempt costs a worker.

@@ -127,7 +127,7 @@ public struct LateSeals: Sendable, Equatable {
 
     /// The time after which a checkpoint is late: twice the age at which it is due (``CheckpointSchedule``), since the
     /// HSM token needs time to sign.
-    public static let limit = CheckpointSchedule<ContinuousClock.Instant>.maximumAge * 2
+    public static let limit = CheckpointSchedule.maximumAge * 2
     static let maximumNamed = 5
 
     public private(set) var count = 0

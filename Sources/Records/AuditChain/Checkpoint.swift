@@ -4,6 +4,13 @@ internal import Foundation
 public import KeyTypes
 internal import StrictJSON
 
+/// When a daemon makes the next checkpoint: as soon as ``maximumRecords`` are unsealed, or the oldest unsealed record is
+/// of ``maximumAge``. An idle chain needs no checkpoint.
+public enum CheckpointSchedule {
+    public static let maximumRecords = 1000
+    public static let maximumAge = Duration.seconds(60)
+}
+
 /// The signed statement that a node's chain had this hash at this sequence.
 public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode

@@ -68,7 +68,7 @@ struct LedgerFiller {
     }
 
     /// The number of audit records after which the daemon makes an audit checkpoint, which is 1,000.
-    private static let sealedTogether = CheckpointSchedule<ContinuousClock.Instant>.maximumRecords
+    private static let sealedTogether = CheckpointSchedule.maximumRecords
 
     private static func fill(
         _ ledger: any Ledger, with count: Int, at time: Date, sealedBy key: SealingKey? = nil

@@ -100,7 +100,7 @@ final class NodeRecord {
         newest = max(newest, record.time)
         buffer.append(contentsOf: line.bytes)
         buffer.append(0x0A)
-        if head.sequence - sealed >= CheckpointSchedule<ContinuousClock.Instant>.maximumRecords {
+        if head.sequence - sealed >= CheckpointSchedule.maximumRecords {
             try await seal(at: now)
         }
         try write(beyond: 1 << 16)

@@ -18,7 +18,7 @@ struct YearOfRecords: AsyncParsableCommand {
     var seed: UInt64 = 1
     @Option(
         help: "The age in seconds at which a record gets an audit checkpoint; one also comes after 1,000 records.")
-    var sealAfter = CheckpointSchedule<ContinuousClock.Instant>.maximumAge.components.seconds
+    var sealAfter = CheckpointSchedule.maximumAge.components.seconds
     @Option(help: "When the year begins, RFC 3339.")
     var start = "2025-11-01T00:00:00Z"
     @Option(

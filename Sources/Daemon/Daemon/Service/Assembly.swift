@@ -1,5 +1,4 @@
 import DaemonConfiguration
-import Encodings
 import Foundation
 import HostSystem
 import Ledger
@@ -49,33 +48,9 @@ struct Assembly: Sendable {
         instruments.begin(hsmTokens: configuration.hsmTokens.map(\.name))
         let faults = FaultLog(logger: logger)
         let unsealed = UnsealedRecords()
-        let observe: @Sendable (LedgerEvent) -> Void = { event in
-            switch event {
-            case .committed(let writes, _): instruments.ledgerBatchSize.observe(Double(writes))
-            case .exchanged(let roundTrips): instruments.ledgerBatchRoundTrips.observe(Double(roundTrips))
-            case .recorded(let sequence): unsealed.recorded(upTo: sequence)
-            case .readBack(let outcome):
-                instruments.ledgerReadsBack.increment([outcome.rawValue])
-                logger.notice(
-                    "a commit of the ledger was not acknowledged; its outcome was read back",
-                    metadata: ["outcome": "\(outcome.rawValue)"])
-            case .held(let finding):
-                logger.critical(
-                    "the ledger is older than what this daemon has written to it; nothing is released on any node",
-                    metadata: ["found": "\(finding.sentence)"])
-            case .waitsForNodeName(let holder):
-                let whose =
-                    holder.isConnected
-                    ? "a daemon at \(holder.address ?? "the server's own host")" : "a daemon without a session there"
-                logger.notice(
-                    "another daemon has this node's name in the ledger; waiting for its lease to end",
-                    metadata: [
-                        "node": "\(holder.node)", "holder": "\(whose)", "version": "\(holder.version)",
-                        "until": "\(RFC3339.string(holder.until))",
-                    ])
-            case .failed, .dropped: break
-            }
-        }
+        let observe = unsealed.observer(
+            batchSizes: instruments.ledgerBatchSize, roundTrips: instruments.ledgerBatchRoundTrips,
+            readsBack: instruments.ledgerReadsBack, logger: logger)
         let ledger: any Ledger
         if let given { ledger = given } else { ledger = try await configuration.ledger.open(observe: observe) }
         let known = Set(configuration.warnings.map(\.setting.rawValue))
