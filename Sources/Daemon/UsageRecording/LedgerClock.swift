@@ -95,10 +95,3 @@ extension LedgerClock.Comparison {
         ReadinessAnswer.Reason(component: "clock", code: code.rawValue, message: message)
     }
 }
-
-/// The source of the current time. Tests replace it.
-package struct WallClock: Sendable {
-    package let now: @Sendable () -> Date
-
-    package static let system = WallClock { Date() }
-}

@@ -1,14 +1,17 @@
 package import AuditChain
 package import DaemonAPI
 package import DaemonConfiguration
+package import Foundation
 package import Ledger
 package import Refusals
+package import Telemetry
 
 // The key-usage record: which caller did what with which key. It is a hash chain in the ledger, which the HSM token's audit
 // key seals.
 //
 // Each request has an AuditDraft, which collects the facts of the request. UsageRecorder turns it into an audit record and
-// writes that before the answer leaves. RefusalTally counts floods of refusals, and refusals before the caller is known.
+// writes that before the answer leaves. UseCommit writes it together with the use of a key. RefusalTally counts floods of
+// refusals, and refusals before the caller is known.
 //
 // Checkpoints has the HSM token sign the end of the chain. LedgerGate releases nothing before ledger and HSM token have
 // been compared (LedgerEvidence). AuditExports exports the record, and LedgerCopy a copy of the whole ledger.
@@ -121,6 +124,64 @@ package struct UsageRecorder: Sendable {
             for: draft)
         return approval
     }
+}
+
+/// Commits the use of a key before the daemon answers the request for a payment or a TLS signature. One transaction checks
+/// the key's state, and writes the use and its audit record.
+package struct UseCommit: Sendable {
+    package let gate: LedgerGate
+    package let recorder: UsageRecorder
+    /// The metric of the commits' durations.
+    private let seconds: Histogram<0>
+    /// The maximum time from the start of a commit until its answer may leave: `ledger.timeout`.
+    private let answerTime: Duration
+
+    package init(gate: LedgerGate, recorder: UsageRecorder, seconds: Histogram<0>, answerTime: Duration) {
+        (self.gate, self.recorder, self.seconds, self.answerTime) = (gate, recorder, seconds, answerTime)
+    }
+
+    package struct Outcome<Verdict: Sendable>: Sendable {
+        package let verdict: Verdict
+        /// The reference of the use's audit record. Nil if the verdict is a refusal, and the ledger could not write its
+        /// audit record, for example on a full disk. The refusal keeps its code, for example that of a replay.
+        package let audit: AuditReference?
+        /// True if the commit took so long that the answer must not leave. The process may have been suspended, and the
+        /// key's state may have changed since, even on another host.
+        package let isTooLate: Bool
+    }
+
+    /// Commits the use durably.
+    ///
+    /// - Parameters:
+    ///   - refusal: a function that returns the refusal for a failure of the ledger.
+    ///   - write: a function that writes the use with its audit record, and returns that record's sequence.
+    package func make<Verdict: Sendable>(
+        of draft: AuditDraft, by caller: Caller, refusal: (LedgerFailure) -> Refusal,
+        _ write: (any Ledger, AuditRecord) async throws(LedgerFailure) -> (verdict: Verdict, sequence: Int?)
+    ) async throws(Refusal) -> Outcome<Verdict> {
+        try gate.admit()
+        let started = ContinuousClock.now
+        let written: (verdict: Verdict, sequence: Int?)
+        do throws(LedgerFailure) {
+            written = try await write(recorder.ledger, recorder.auditRecord(of: draft, by: caller))
+        } catch {
+            recorder.faults.began(FaultLog.ledger, error.description)
+            throw refusal(error)
+        }
+        if written.sequence != nil { recorder.faults.ended(FaultLog.ledger) }
+        let took = started.duration(to: .now)
+        seconds.observe(took)
+        draft.recorded(at: written.sequence)
+        return Outcome(
+            verdict: written.verdict, audit: recorder.reference(written.sequence), isTooLate: took > answerTime)
+    }
+}
+
+/// The source of the current time. Tests replace it.
+package struct WallClock: Sendable {
+    package let now: @Sendable () -> Date
+
+    package static let system = WallClock { Date() }
 }
 
 extension ApprovalRequest {

@@ -28,12 +28,11 @@ struct TokenDecryptor: Sendable {
     let commit: UseCommit
     let ledgerClock: LedgerClock
     let arrivals: RefusedPaymentTokenCounts
+    let instruments: Instruments
     let refusedAuthMethods = RefusedAuthMethods()
 
-    private var ledger: any Ledger { commit.ledger }
-    private var instruments: Instruments { commit.instruments }
-    private var faults: FaultLog { commit.faults }
-
+    private var ledger: any Ledger { commit.recorder.ledger }
+    private var faults: FaultLog { commit.recorder.faults }
     private var clock: WallClock { ledgerClock.clock }
 
     /// Verifies, decrypts and claims a payment token of Apple Pay.

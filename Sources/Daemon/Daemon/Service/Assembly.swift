@@ -113,11 +113,13 @@ struct Assembly: Sendable {
         let opening = FirstOpening()
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let commit = UseCommit(
-            gate: gate, recorder: recorder, instruments: instruments, answerTime: configuration.ledger.timeout)
+            gate: gate, recorder: recorder, seconds: instruments.ledgerCommitSeconds,
+            answerTime: configuration.ledger.timeout)
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: hsmTokens, opening: opening, commit: commit,
-            ledgerClock: ledgerClock, arrivals: arrivals)
-        let signatures = RecordedSignatures(keys: index, hsm: hsmTokens, commit: commit, clock: clock)
+            ledgerClock: ledgerClock, arrivals: arrivals, instruments: instruments)
+        let signatures = RecordedSignatures(
+            keys: index, hsm: hsmTokens, commit: commit, instruments: instruments, clock: clock)
         let proving = KeyProving(
             keys: index, hsm: hsmTokens, gate: gate, recorder: recorder, hsmTokens: hsmTokens.all.map(\.name))
         let readiness = Readiness(

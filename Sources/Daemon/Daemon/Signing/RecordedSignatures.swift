@@ -16,6 +16,7 @@ struct RecordedSignatures: Sendable {
     let keys: KeyIndex
     let hsm: HSMTokenPool
     let commit: UseCommit
+    let instruments: Instruments
     let clock: WallClock
 
     /// Makes one signature. The transaction that records it also checks that the key is active.
@@ -34,17 +35,17 @@ struct RecordedSignatures: Sendable {
         draft.mayHaveReachedHSM(true)
         do {
             (signed, hsmToken) = try await call(hsm, Requester(caller))
-            commit.faults.ended(component)
+            commit.recorder.faults.ended(component)
         } catch {
             draft.mayHaveReachedHSM(!error.isUnsent)
-            commit.faults.began(component, error.message)
+            commit.recorder.faults.began(component, error.message)
             throw error.signatureRefusal
         }
         draft.used(hsmToken: hsmToken)
         let audit = try await record(
             SignatureUse(publicKeyHash: key, use: use, at: clock.now()), by: caller, draft: draft)
         keys.countUse(key, at: clock.now())
-        commit.instruments.keyUses.increment([key.hex])
+        instruments.keyUses.increment([key.hex])
         return (signed, audit)
     }
 

@@ -84,8 +84,9 @@ private struct PortalWorkFixture {
         let signatures = RecordedSignatures(
             keys: keys, hsm: HSMTokenPool(first: worker, others: []),
             commit: UseCommit(
-                gate: record.gate, recorder: record.recorder, instruments: instruments, answerTime: .seconds(60)),
-            clock: .system)
+                gate: record.gate, recorder: record.recorder, seconds: instruments.ledgerCommitSeconds,
+                answerTime: .seconds(60)),
+            instruments: instruments, clock: .system)
         let configuration = try ConfigurationFixture()
         try configuration.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
         let policies = CurrentPolicies(

@@ -97,10 +97,11 @@ final class PaymentRoutesFixture: Sendable {
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, opening: FirstOpening(isOver: true),
             commit: UseCommit(
-                gate: record.gate, recorder: record.recorder, instruments: instruments, answerTime: answerTime),
+                gate: record.gate, recorder: record.recorder, seconds: instruments.ledgerCommitSeconds,
+                answerTime: answerTime),
             ledgerClock: LedgerClock(
                 ledger: record.ledger, clock: WallClock { Date().addingTimeInterval(lead.current) }
-            ) { .seconds(300) }, arrivals: arrivals)
+            ) { .seconds(300) }, arrivals: arrivals, instruments: instruments)
         let firstReleases = CallerFirstReleases(
             ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
         self.firstReleases = firstReleases
