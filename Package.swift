@@ -594,7 +594,7 @@ let folders: [[Target]] = [
                 name: "WorkerSupervisionTests",
                 dependencies: [
                     "Locks", "HostSystem", "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory",
-                    "TestSupport",
+                    "Telemetry", "TestSupport",
                     "TokenForge", "WorkerProtocol",
                     "WorkerSupervision", logging, crypto,
                 ]),

@@ -186,7 +186,7 @@ final class CallQueue: Sendable {
             guard let answered = state.workers[worker]?.take(answer, for: identifier, at: now) else { return false }
             let call = answered.call
             if call.terms.runsAlone { state.isRunningAlone = false }
-            events.called(call.operation, answered.seconds)
+            events.metrics?.called(call.operation, answered.seconds)
             if case .plaintext = answer { state.pace.took(answered.seconds) }
             if case .failed(let failure) = answer {
                 if call.isOpening {
@@ -236,7 +236,7 @@ final class CallQueue: Sendable {
     /// Adds a worker that does not serve yet. It gets only calls from ``submit(_:to:)``.
     func add(_ worker: ConnectedWorker) {
         state.withLock {
-            $0.workers[worker.number] = WorkerCalls(worker, sessions: limits.sessions, waited: events.waited)
+            $0.workers[worker.number] = WorkerCalls(worker, sessions: limits.sessions, metrics: events.metrics)
         }
     }
 

@@ -336,24 +336,18 @@ package struct WorkerEvents: Sendable {
     /// newer than the listing.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (HSMTokenCondition) -> Void
-    /// Receives the seconds from the submission of a call until a session started it: `paytokend_hsm_wait_seconds`.
-    var waited: @Sendable (Double) -> Void
-    /// Receives the operation, and the seconds from the time at which a session started it to the answer:
-    /// `paytokend_hsm_call_seconds`.
-    var called: @Sendable (WorkerOperation, Double) -> Void
     var restarted: @Sendable (RestartReason) -> Void
+    /// The metrics of the calls; nil if they are not measured.
+    let metrics: CallMetrics?
 
     package init(
         keys: @escaping @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void = { _, _ in },
         condition: @escaping @Sendable (HSMTokenCondition) -> Void = { _ in },
-        waited: @escaping @Sendable (Double) -> Void = { _ in },
-        called: @escaping @Sendable (WorkerOperation, Double) -> Void = { _, _ in },
-        restarted: @escaping @Sendable (RestartReason) -> Void = { _ in }
+        restarted: @escaping @Sendable (RestartReason) -> Void = { _ in }, metrics: CallMetrics? = nil
     ) {
         self.keys = keys
         self.condition = condition
-        self.waited = waited
-        self.called = called
         self.restarted = restarted
+        self.metrics = metrics
     }
 }

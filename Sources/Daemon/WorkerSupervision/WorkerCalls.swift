@@ -1,6 +1,6 @@
 import FairShares
 import NIOCore
-import Telemetry
+package import Telemetry
 package import WorkerProtocol
 
 /// One worker and its calls, with the time at which a session started each call.
@@ -23,7 +23,7 @@ struct WorkerCalls {
 
     let worker: ConnectedWorker
     private let sessions: Int
-    private let waited: @Sendable (Double) -> Void
+    private let metrics: CallMetrics?
     private var held: [UInt64: Held] = [:]
     /// The number of calls that sessions have started. ``queued`` has the other calls in the order of sending.
     private var running = 0
@@ -41,13 +41,11 @@ struct WorkerCalls {
     /// True if the worker ends because its HSM token failed, so that none of its calls is the cause.
     var hsmTokenHasFailed = false
 
-    /// - Parameters:
-    ///   - sessions: the number of calls that the worker processes at a time.
-    ///   - waited: receives the seconds that a call has waited when a session starts it.
-    init(_ worker: ConnectedWorker, sessions: Int, waited: @escaping @Sendable (Double) -> Void) {
+    /// - Parameter sessions: the number of calls that the worker processes at a time.
+    init(_ worker: ConnectedWorker, sessions: Int, metrics: CallMetrics?) {
         self.worker = worker
         self.sessions = sessions
-        self.waited = waited
+        self.metrics = metrics
     }
 
     var count: Int { held.count }
@@ -67,7 +65,7 @@ struct WorkerCalls {
         guard let call = held[identifier]?.call else { return }
         held[identifier]?.begun = now
         running += 1
-        waited((now - call.waitingSince).inSeconds)
+        metrics?.waits.observe(now - call.waitingSince)
     }
 
     /// Removes the call that an answer belongs to, and marks the next calls in the order as started.
@@ -136,6 +134,24 @@ struct WorkerCalls {
             }
         }
         return hangs
+    }
+}
+
+/// The metrics of the calls to one HSM token.
+package struct CallMetrics: Sendable {
+    let hsmToken: String
+    /// The seconds from the submission of a call until a session started it: `paytokend_hsm_wait_seconds`.
+    let waits: Histogram<0>
+    /// The seconds from when a session started a call to its answer: `paytokend_hsm_call_seconds`, by HSM token and
+    /// operation.
+    let calls: Histogram<2>
+
+    package init(hsmToken: String, waits: Histogram<0>, calls: Histogram<2>) {
+        (self.hsmToken, self.waits, self.calls) = (hsmToken, waits, calls)
+    }
+
+    func called(_ operation: WorkerOperation, _ seconds: Double) {
+        calls.observe(seconds, [hsmToken, operation.name])
     }
 }
 

@@ -1,4 +1,5 @@
 import Locks
+import Telemetry
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -63,9 +64,18 @@ import WorkerProtocol
 
     @Test("counts a call as waiting until a session of its worker is free, and measures its time from then on")
     func waitingWithWorker() async throws {
-        let (waits, calls) = (Shared(0), Shared([Double]()))
-        let events = WorkerEvents(
-            waited: { _ in waits.change { $0 += 1 } }, called: { _, seconds in calls.change { $0.append(seconds) } })
+        let waits = Histogram("waits", help: "", bounds: [])
+        let calls = Histogram("calls", help: "", labels: ["token", "operation"], bounds: [])
+        let events = WorkerEvents(metrics: CallMetrics(hsmToken: "primary", waits: waits, calls: calls))
+        func count(_ metric: some MetricFamily, _ series: String) -> Int? {
+            var text = MetricsText()
+            metric.expose(to: &text)
+            return text.text.split(separator: "\n").first { $0.hasPrefix(series) }.flatMap {
+                Int($0.dropFirst(series.count))
+            }
+        }
+        func waitCount() -> Int? { count(waits, "waits_count ") }
+        func callCount() -> Int? { count(calls, #"calls_count{token="primary",operation="probe"} "#) }
         let queue = CallQueue(
             limits: CallQueue.Limits(
                 window: 8, waiting: 100, callTimeout: .seconds(60), recycleAfter: 1000, sessions: 2),
@@ -76,11 +86,11 @@ import WorkerProtocol
         let all = (0..<5).map { _ in queue.start(.probe) }
         // Until the HSM token's speed is known, the worker receives one call more than it has sessions.
         try await wait { worker.count == 3 && queue.load == 5 }
-        #expect(waits.current == 2)
+        #expect(waitCount() == 2)
         for number in 0..<5 {
             #expect(queue.received(.done, for: try worker.requests[number].identifier, from: 1))
-            #expect(waits.current == min(number + 3, 5))
-            #expect(calls.current.count == number + 1)
+            #expect(waitCount() == min(number + 3, 5))
+            #expect(callCount() == number + 1)
         }
         for call in all { _ = await call.value }
         #expect(queue.isIdle)

@@ -14,8 +14,7 @@ import UsageRecording
 /// backends call.
 struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
-    /// Called with the uid of the caller when a release has become durable.
-    var released: @Sendable (UInt32) -> Void = { _ in }
+    let firstReleases: CallerFirstReleases
 
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
@@ -26,7 +25,7 @@ struct DecryptionRoutes: Sendable {
         request.draft.setEvent(.decrypt(reference: body.common.reference.map { AuditDigest.of($0.utf8) }))
         let payment = try await decryptor.decrypt(
             body, for: caller, draft: request.draft, from: request.origin, turn: turn)
-        released(caller.peer.uid)
+        firstReleases.released(to: caller.peer.uid)
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [
@@ -51,7 +50,7 @@ struct DecryptionRoutes: Sendable {
                     currency: AuditText(body.currency))))
         let (answer, payment) = try await decryptor.decrypt(
             body, for: caller, draft: request.draft, from: request.origin, turn: turn)
-        released(caller.peer.uid)
+        firstReleases.released(to: caller.peer.uid)
         return EndpointAnswer(
             http: .json(status: 200, answer), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [

@@ -161,7 +161,7 @@ struct Assembly: Sendable {
             clock: clock)
         let renewalSteps = RenewalSteps(plans: plans, writes: portal.writes, rule: rule, logger: logger)
         let routes = RouteTable(
-            payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
+            payments: DecryptionRoutes(decryptor: decryptor, firstReleases: firstReleases),
             sessions: TLSRoutes(signer: TLSSigner(signatures: signatures, opening: opening)),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, sealing: sealing, index: index, ledger: ledger,
@@ -239,9 +239,9 @@ struct Assembly: Sendable {
                         guard let description = condition.openDescription else { return }
                         lifeRecords.madeTestKeys(Int(description.testKeysMade), hsmToken: hsmToken)
                     },
-                    waited: { instruments.hsmWaitSeconds.observe($0) },
-                    called: { instruments.hsmCallSeconds.observe($1, [hsmToken, $0.name]) },
-                    restarted: { instruments.workerRestarts.increment([hsmToken, $0.rawValue]) }),
+                    restarted: { instruments.workerRestarts.increment([hsmToken, $0.rawValue]) },
+                    metrics: CallMetrics(
+                        hsmToken: hsmToken, waits: instruments.hsmWaitSeconds, calls: instruments.hsmCallSeconds)),
                 refusedInputs: refusedInputs)
         }
         return HSMTokenPool(first: workers[0], others: workers.dropFirst())

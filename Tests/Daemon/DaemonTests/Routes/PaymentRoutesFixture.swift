@@ -107,7 +107,7 @@ final class PaymentRoutesFixture: Sendable {
         self.firstReleases = firstReleases
         router = Router(
             routes: RouteTable.payments(
-                DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }), bodyLimit: 65_536),
+                DecryptionRoutes(decryptor: decryptor, firstReleases: firstReleases), bodyLimit: 65_536),
             rules: DaemonRules(policies: policies, recorder: record.recorder),
             log: RequestLog(
                 requests: instruments.requests, seconds: instruments.requestSeconds, logger: log.logger("paytokend")))
