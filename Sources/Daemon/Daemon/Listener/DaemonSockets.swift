@@ -14,30 +14,33 @@ enum SocketKind: String, CaseIterable, Sendable {
 protocol PeerRequestHandler: Sendable {
     /// Returns a refusal, or the handler of the body. The listener calls this function when the head has arrived, and
     /// reads the body afterwards. The function runs on the event loop, so it must not block or compute for long.
-    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
+    func admit(_ head: RequestHead, from peer: DaemonPeer) -> Admission
 
     /// Returns the group of accounts that share one limit of connections with the peer. Returns nil if the peer's rule
     /// names its user; then only the limit for each uid applies.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
 
     /// Returns the answer to a condition that the listener itself detects, such as a malformed head.
-    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer
+    func answer(to condition: HTTPCondition, from peer: DaemonPeer) -> HTTPAnswer
 }
 
 extension PeerRequestHandler {
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { nil }
 }
 
+/// The peer of a connection, and the socket that accepted the connection.
+struct DaemonPeer: Sendable {
+    let credentials: PeerCredentials
+    let socket: SocketKind
+}
+
 /// Passes the requests of one connection to the handler, with the peer's credentials from the kernel.
 private struct PeerRequests: RequestHandler {
-    let peer: PeerCredentials
-    let socket: SocketKind
+    let peer: DaemonPeer
     let handler: any PeerRequestHandler
 
-    func admit(_ head: RequestHead) -> Admission { handler.admit(head, peer: peer, socket: socket) }
-    func answer(to condition: HTTPCondition) -> HTTPAnswer {
-        handler.answer(to: condition, peer: peer, socket: socket)
-    }
+    func admit(_ head: RequestHead) -> Admission { handler.admit(head, from: peer) }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer { handler.answer(to: condition, from: peer) }
 }
 
 /// Accepts the connections of one Unix socket. The number of connections is limited for each uid. It is also limited
@@ -50,7 +53,7 @@ struct PeerConnections: ConnectionService {
 
     func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
         try shares.accept(connection, counting: handler.unnamedAccounts) { peer in
-            PeerRequests(peer: peer, socket: socket, handler: handler)
+            PeerRequests(peer: DaemonPeer(credentials: peer, socket: socket), handler: handler)
         }
     }
 

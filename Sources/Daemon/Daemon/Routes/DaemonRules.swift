@@ -115,23 +115,9 @@ struct DaemonRules: RouterRules {
 typealias DaemonRouter = Router<DaemonRules>
 
 extension Router: PeerRequestHandler where Rules == DaemonRules {
-    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
-        admit(head, from: DaemonPeer(credentials: peer, socket: socket))
-    }
-
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.policies.current.access.unnamedAccounts(of: peer)
     }
-
-    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
-        answer(to: condition, from: DaemonPeer(credentials: peer, socket: socket))
-    }
-}
-
-/// The peer of a connection, and the socket that accepted the connection.
-struct DaemonPeer: Sendable {
-    let credentials: PeerCredentials
-    let socket: SocketKind
 }
 
 /// The sender of a request, as the request log describes it.

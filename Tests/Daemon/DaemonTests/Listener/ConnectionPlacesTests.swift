@@ -151,12 +151,12 @@ struct ConnectionPlacesTests {
     private struct Matched: PeerRequestHandler {
         let accounts: UnnamedAccounts?
 
-        func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+        func admit(_ head: RequestHead, from peer: DaemonPeer) -> Admission {
             .refuse(HTTPAnswer(status: 404))
         }
 
         func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { accounts }
-        func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+        func answer(to condition: HTTPCondition, from peer: DaemonPeer) -> HTTPAnswer {
             HTTPAnswer(status: 503)
         }
     }

@@ -21,7 +21,7 @@ struct EchoHandler: PeerRequestHandler {
     /// The bodies of streamed responses, by path.
     var streams: [String: BodyStream] = [:]
 
-    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+    func admit(_ head: RequestHead, from peer: DaemonPeer) -> Admission {
         if head.path == "/forbidden" { return .refuse(HTTPAnswer(refusal: Refusal(.forbidden, "No."))) }
         let answered = answered
         let latch = latch
@@ -33,7 +33,7 @@ struct EchoHandler: PeerRequestHandler {
             let query = head.query.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
             let text =
                 head.path == "/whoami"
-                ? "\(peer.uid) \(peer.gid) \(peer.groups.sorted())"
+                ? "\(peer.credentials.uid) \(peer.credentials.gid) \(peer.credentials.groups.sorted())"
                 : "\(head.method) \(head.path) \(body.count)\(query)"
             return HTTPAnswer(
                 status: 200, headers: [.init(name: "Content-Type", value: "text/plain")],
@@ -49,7 +49,7 @@ struct EchoHandler: PeerRequestHandler {
         peer.uid >= Self.firstSubordinateUID ? .group(7) : nil
     }
 
-    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+    func answer(to condition: HTTPCondition, from peer: DaemonPeer) -> HTTPAnswer {
         HTTPAnswer(refusal: Refusal(condition))
     }
 }

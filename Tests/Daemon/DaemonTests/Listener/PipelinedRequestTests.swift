@@ -163,7 +163,7 @@ private struct OriginRecorder: PeerRequestHandler {
     let origin: Shared<RequestOrigin?>
     let latch: Latch
 
-    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+    func admit(_ head: RequestHead, from peer: DaemonPeer) -> Admission {
         origin.change { $0 = head.origin }
         return .accept(bodyLimit: 0) { _ in
             await latch.pass()
@@ -171,7 +171,7 @@ private struct OriginRecorder: PeerRequestHandler {
         }
     }
 
-    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+    func answer(to condition: HTTPCondition, from peer: DaemonPeer) -> HTTPAnswer {
         HTTPAnswer(refusal: Refusal(condition))
     }
 }

@@ -124,7 +124,9 @@ private struct PortalWorkFixture {
             method: "POST", path: path, query: [:], contentType: "application/json", contentLength: body.count,
             fields: [:])
         let answer: HTTPAnswer
-        switch router.admit(head, peer: PeerCredentials(uid: geteuid(), gid: getegid()), socket: .payments) {
+        switch router.admit(
+            head, from: DaemonPeer(credentials: PeerCredentials(uid: geteuid(), gid: getegid()), socket: .payments))
+        {
         case .refuse(let refusal): answer = refusal
         case .accept(_, let respond): answer = await respond(body)
         }

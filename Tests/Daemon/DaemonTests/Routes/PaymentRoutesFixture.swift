@@ -173,7 +173,7 @@ final class PaymentRoutesFixture: Sendable {
                 traceparent.map { ("traceparent", $0) } + client.map { ("paytokend-client", $0) }))
         head.origin = origin
         let answer: HTTPAnswer
-        switch router.admit(head, peer: peer, socket: .payments) {
+        switch router.admit(head, from: DaemonPeer(credentials: peer, socket: .payments)) {
         case .refuse(let refusal): answer = refusal
         case .accept(_, let respond): answer = await respond(body)
         }

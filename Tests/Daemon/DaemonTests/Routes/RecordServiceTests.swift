@@ -22,7 +22,8 @@ struct RecordServiceTests {
 
     private func admits(_ service: RecordServiceFixture, _ method: String, _ path: String) -> Bool {
         let head = RequestHead(method: method, path: path, contentType: "application/json")
-        let admission = service.router.admit(head, peer: PeerCredentials(uid: getuid(), gid: getgid()), socket: .admin)
+        let admission = service.router.admit(
+            head, from: DaemonPeer(credentials: PeerCredentials(uid: getuid(), gid: getgid()), socket: .admin))
         switch admission {
         case .accept: return true
         case .refuse(let answer):

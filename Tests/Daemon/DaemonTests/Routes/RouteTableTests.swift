@@ -42,7 +42,7 @@ struct RouteTableTests {
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         let socket = try #require(endpoint.access.sockets.first)
         let answer: HTTPAnswer
-        switch assembly.router.admit(head, peer: peer, socket: socket) {
+        switch assembly.router.admit(head, from: DaemonPeer(credentials: peer, socket: socket)) {
         case .refuse(let refused): answer = refused
         case .accept(_, let respond): answer = await respond(Array("{}".utf8))
         }
@@ -88,7 +88,9 @@ struct RouteTableTests {
     private func refusal(_ method: String, _ path: String) -> HTTPAnswer? {
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         let head = RequestHead(method: method, path: path)
-        guard case .refuse(let answer) = assembly.router.admit(head, peer: peer, socket: .admin) else { return nil }
+        guard
+            case .refuse(let answer) = assembly.router.admit(head, from: DaemonPeer(credentials: peer, socket: .admin))
+        else { return nil }
         return answer
     }
 
