@@ -7,9 +7,9 @@
 //
 // Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then one of the two engines. Each
 // engine is a target: SQLiteLedger for one host, PostgreSQLLedger for several. This target has the parts that both
-// engines share: types, SQL statements, the queue to the single writer, deadlines, and the rules for claims, approvals,
-// changes and pruning. Both engines pass the same tests (Tests/Storage/LedgerTests/Protocol). The target OfflineLedger
-// restores a ledger's file, and moves a file's content to a server.
+// engines share: types, SQL statements, and the rules for claims, approvals, changes and pruning. The queue to the single
+// writer and the deadlines are in DatabaseKit. Both engines pass the same tests (Tests/Storage/LedgerTests/Protocol). The
+// target OfflineLedger restores a ledger's file, and moves a file's content to a server.
 
 public import AuditChain
 public import Foundation
