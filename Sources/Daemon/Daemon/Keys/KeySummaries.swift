@@ -20,6 +20,12 @@ struct KeySummaries: Sendable {
     /// Describes a key.
     /// - Parameter more: sentences for the member `remark`, about the operation that was just done.
     func summary(_ entry: KeyEntry, _ more: [String] = []) -> KeySummary {
+        summary(entry, more, replacements(of: [entry]))
+    }
+
+    private func summary(
+        _ entry: KeyEntry, _ more: [String], _ replacements: [PublicKeyHash: Date]
+    ) -> KeySummary {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
         let warnings = [entry.condition.explanation].compactMap { $0 } + entry.warnings + more
@@ -31,12 +37,16 @@ struct KeySummaries: Sendable {
             tier: tier(entry.use, entry.algorithm, entry.hsmTokens), lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: warnings.isEmpty ? nil : warnings.joined(separator: " "),
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
-        if entry.use == .googlePay {
-            summary.replacementDue =
-                GooglePayRotation.reminders(index.googlePayKeys(of: entry.merchantIdentifier, at: clock.now()))
-                .first { $0.publicKeyHash == entry.publicKeyHash }?.due
-        }
+        summary.replacementDue = replacements[entry.publicKeyHash]
         return summary
+    }
+
+    /// Returns the times at which the Google Pay keys of these entries' merchants are to be replaced. The keys of each merchant
+    /// are read once.
+    private func replacements(of entries: some Sequence<KeyEntry>) -> [PublicKeyHash: Date] {
+        let (now, merchants) = (clock.now(), Set(entries.filter { $0.use == .googlePay }.map(\.merchantIdentifier)))
+        let reminders = GooglePayRotation.reminders(merchants.flatMap { index.googlePayKeys(of: $0, at: now) })
+        return Dictionary(uniqueKeysWithValues: reminders.map { ($0.publicKeyHash, $0.due) })
     }
 
     /// Returns the tier of a key that decrypts; nil for every other.
@@ -44,13 +54,18 @@ struct KeySummaries: Sendable {
         use.restores ? tier(RestorationScheme(of: use, algorithm), hsmTokens)?.rawValue : nil
     }
 
-    /// Describes a key together with the nodes that hold it.
+    /// Describes keys together with the nodes that hold them.
     /// - Parameter holders: the nodes that hold each key; nil if only one node uses the ledger, or if the ledger cannot be
     ///   read now.
-    func summary(_ entry: KeyEntry, heldBy holders: [PublicKeyHash: [KeyHolder]]?) -> KeySummary {
-        var summary = summary(entry)
-        summary.nodes = holders.map { $0[entry.publicKeyHash, default: []].map(\.node) }
-        return summary
+    func summaries(
+        of entries: some Sequence<KeyEntry>, heldBy holders: [PublicKeyHash: [KeyHolder]]?
+    ) -> [KeySummary] {
+        let replacements = replacements(of: entries)
+        return entries.map { entry in
+            var summary = summary(entry, [], replacements)
+            summary.nodes = holders.map { $0[entry.publicKeyHash, default: []].map(\.node) }
+            return summary
+        }
     }
 
     /// Describes the key after an import. For a dry run, describes the key as it would be.

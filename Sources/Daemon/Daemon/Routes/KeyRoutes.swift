@@ -29,9 +29,8 @@ struct KeyRoutes: Sendable {
         let index = summaries.index
         let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
-        let holders = await nodes()
-        let answer = ListAnswer(
-            items: page.map { summaries.summary($0, heldBy: holders) },
+        let answer = await ListAnswer(
+            items: summaries.summaries(of: page, heldBy: nodes()),
             next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil)
         return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
@@ -39,7 +38,7 @@ struct KeyRoutes: Sendable {
     /// Handles `GET /v1/keys/{key}`. Returns the key with its current attributes in each HSM token.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let entry = try summaries.index.entry(named: request.pathArguments[0])
-        var summary = await summaries.summary(entry, heldBy: nodes())
+        var summary = await summaries.summaries(of: [entry], heldBy: nodes())[0]
         summary.attributes = await attributes.attributes(of: entry.publicKeyHash, in: entry.shownBy)
         return try .json(summary)
     }
