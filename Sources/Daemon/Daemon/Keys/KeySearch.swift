@@ -9,8 +9,9 @@ import UsageRecording
 /// Searches this node's HSM tokens for keys that the ledger has and that they do not show. Neither a vendor's cloning nor
 /// another client of a shared HSM gives the daemon an event, and a listing of all keys is made only when an HSM token is opened.
 ///
-/// ``RenewalWork`` calls ``search(for:)`` for the keys of open renewals. ``run()`` searches for Google Pay keys, one at a
-/// time, because a message to a key that this node does not know is refused.
+/// ``RenewalWork`` calls ``search(for:)`` for the keys of open renewals. ``run()`` searches for the others, one at a time. A
+/// Google Pay key is searched for in each HSM token, because each is to prove it. A key of another use is searched for only
+/// while no HSM token of this node shows it: such a key is often in one HSM token of several on purpose.
 final class KeySearch: Sendable {
     private let catalogue: KeyCatalogue
     private let hsmTokens: [any HSMTokenAdministering]
@@ -22,7 +23,7 @@ final class KeySearch: Sendable {
     /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
     private let searched = Mutex<[PublicKeyHash: (count: Int, until: ContinuousClock.Instant)]>([:])
 
-    /// The time between two searches for Google Pay keys. A search in an HSM token with hundreds of keys takes tens of
+    /// The time between two searches of ``run()``. A search in an HSM token with hundreds of keys takes tens of
     /// milliseconds, and this node may lack as many.
     private static let pause = Duration.seconds(2)
     private static let interval = Duration.seconds(10)
@@ -38,13 +39,15 @@ final class KeySearch: Sendable {
 
     func start() -> Task<Void, Never> { Task.repeating(every: Self.pause) { [self] in await run() } }
 
-    /// Searches for one Google Pay key that waits for its activation or decrypts, and that an HSM token lacks: a key that was
-    /// never searched for, or the one whose next search has been due the longest.
+    /// Searches for one key of the ledger that waits for its activation or is in use, and that this node lacks: a key that
+    /// was never searched for, or the one whose next search has been due the longest.
     func run() async {
         let now = clock.now()
         let names = Set(hsmTokens.filter(\.isServing).map(\.name))
         let lacking = catalogue.index.entries.filter { entry in
-            entry.use == .googlePay && (entry.state == .preActivation || entry.decrypts(at: now))
+            (entry.use == .googlePay || entry.condition == .missing && entry.createdAt != nil)
+                && (entry.state == .preActivation
+                    || entry.use.isPermitted(in: entry.state, at: now, cutOff: entry.cutOff))
                 && !names.isSubset(of: entry.hsmTokens)
         }
         let searched = searched.withLock(\.self)

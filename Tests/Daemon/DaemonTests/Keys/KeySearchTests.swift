@@ -12,8 +12,8 @@ import Testing
 @testable import DaemonConfiguration
 @testable import UsageRecording
 
-/// The search for Google Pay keys that the ledger has and an HSM token does not show, with HSM tokens in software.
-@Suite("The search for copied Google Pay keys")
+/// The search for keys that the ledger has and HSM tokens do not show, with HSM tokens in software.
+@Suite("The search for copied keys")
 struct KeySearchTests {
     private let record: RecordFixture
     private let catalogue: KeyCatalogue
@@ -65,7 +65,7 @@ struct KeySearchTests {
     }
 
     @Test(
-        "finds a key that was copied into an HSM token, and searches for it no more",
+        "finds a Google Pay key that was copied into an HSM token, and searches for it no more",
         arguments: [KeyState.preActivation, .active, .deactivated])
     func copied(state: KeyState) async throws {
         let made = try await add(
@@ -81,6 +81,41 @@ struct KeySearchTests {
         _ = await run(until: 62)
         #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["primary", "second"])
         #expect(await run(until: 200) == [])
+    }
+
+    @Test(
+        "finds a key of Apple Pay that no HSM token had, and does not search the other HSM tokens for it then",
+        arguments: [KeyState.preActivation, .active, .deactivated])
+    func copiedApplePayKey(state: KeyState) async throws {
+        let made = try await add(
+            state, .processing, of: "merchant.com.example",
+            cutOff: state == .deactivated ? RecordFixture.noon.addingTimeInterval(1) : nil)
+        #expect(await run(until: 8) == [0])
+        second.add(made.key, of: "merchant.com.example")
+        #expect(await run(until: 8) == [2])
+        let found = try #require(catalogue.index.entry(made.hash))
+        #expect(found.condition == .served && found.hsmTokens == ["second"])
+        #expect(await run(until: 200) == [])
+    }
+
+    @Test("searches for missing keys of identity certificates and of Apple's API while they sign")
+    func signingKeys() async throws {
+        for use in [KeyUse.identity, .service] {
+            try await add(.active, use)
+            try await add(.deactivated, use, cutOff: RecordFixture.noon.addingTimeInterval(1))
+        }
+        #expect(await run(until: 10) == [0, 2])
+    }
+
+    @Test("searches for no key that the ledger does not have")
+    func unrecorded() async throws {
+        let key = P256.Signing.PrivateKey()
+        primary.add(key, of: "merchant.com.example")
+        await catalogue.hsmTokenHasOpened("primary", showing: primary.descriptions, asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [], asOf: .now)
+        let gone = catalogue.index.entry(.of(subjectPublicKeyInfo: Array(key.publicKey.derRepresentation)))
+        #expect(gone?.condition == .missing && gone?.state == .preActivation)
+        #expect(await run(until: 60) == [])
     }
 
     @Test("searches for a key at once, after ten seconds, then later each time, up to a minute")
@@ -101,11 +136,10 @@ struct KeySearchTests {
     }
 
     @Test(
-        "searches for no key that decrypts no more, and for none of Apple Pay",
-        arguments: [KeyState.suspended, .deactivated, .compromised, .destroyed])
-    func others(state: KeyState) async throws {
-        try await add(state, cutOff: state == .deactivated ? RecordFixture.noon : nil)
-        try await add(.active, .processing)
+        "searches for no key that decrypts no more",
+        arguments: [KeyState.suspended, .deactivated, .compromised, .destroyed], [KeyUse.googlePay, .processing])
+    func others(state: KeyState, use: KeyUse) async throws {
+        try await add(state, use, cutOff: state == .deactivated ? RecordFixture.noon : nil)
         #expect(await run(until: 60) == [])
     }
 
