@@ -63,7 +63,7 @@ extension TokenDecryptor {
             ignoringKeyExpiration: true, draft: draft)
         var payment = GooglePayment(
             request: request, verified: verified, lifetime: policies.messageLifetime,
-            refusedAuthMethods: refusedAuthMethods)
+            refusedMessages: refusedMessages)
         do throws(Refusal) {
             try verified.paymentToken.requireCurrentKey(at: now)
         } catch {

@@ -20,7 +20,7 @@ struct GooglePayment: WalletPayment {
     let verified: VerifiedGooglePayToken
     /// `google_pay.message_lifetime`.
     let lifetime: Duration
-    let refusedAuthMethods: RefusedAuthMethods
+    let refusedMessages: RefusedMessages
     var refusalOfFirstRelease: Refusal?
 
     private var paymentToken: GooglePayToken { verified.paymentToken }
@@ -61,12 +61,26 @@ struct GooglePayment: WalletPayment {
     /// expectation may permit that kind now, and the message is then decrypted again.
     func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal) {
         let transaction = paymentToken.transactionIdentifier
-        guard let method = refusedAuthMethods.usedUp(transaction, for: caller.name) else { return }
+        guard let method = refusedMessages.usedUp(transaction, for: caller.name) else { return }
         draft.change { $0.authMethod = AuditText(method.rawValue) }
         try requirePermitted(
             method, for: caller,
             " This host has refused it \(Release.maximumRepeats) times for this reason, and does not decrypt it while the "
                 + "kind is not permitted.")
+    }
+
+    func checkTimesBeforeDecryption(
+        _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
+    ) throws(Refusal) {
+        let shown = refusedMessages.shown(by: paymentToken.transactionIdentifier, to: caller.name)
+        guard let shown, let expiration = shown.expiration,
+            let refusal = Self.refusal(
+                GooglePayMessageTimes(expiration: expiration, lifetime: lifetime), window, of: release)
+        else { return }
+        draft.change { $0.authMethod = AuditText(shown.method.rawValue) }
+        // As after a decryption, this check comes before the times.
+        try requirePermitted(shown.method, for: caller)
+        throw refusal
     }
 
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption {
@@ -86,15 +100,17 @@ struct GooglePayment: WalletPayment {
         } catch {
             // The ledger counts the refusals of a message that has a claim.
             if release.allowsFirstRelease {
-                refusedAuthMethods.count(
+                refusedMessages.remember(
                     payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
             }
             throw error
         }
         let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
-        // A repeat is exempt from the times, as from Apple's window.
-        if release.allowsFirstRelease, let fault = times.fault(at: release.at, window: window.duration) {
-            throw Self.refusal(fault, times, window, at: release.at)
+        if let refusal = Self.refusal(times, window, of: release) {
+            refusedMessages.remember(
+                payload.authMethod, expiration: times.expiration, of: paymentToken.transactionIdentifier,
+                for: caller.name)
+            throw refusal
         }
         release.signedAt = times.signedAt
         release.messageClaim =
@@ -125,10 +141,14 @@ struct GooglePayment: WalletPayment {
         }
     }
 
+    /// Returns the refusal of a first release outside the times; nil for a repeat, which is exempt from them, as from
+    /// Apple's window.
     private static func refusal(
-        _ fault: GooglePayMessageTimes.Fault, _ times: GooglePayMessageTimes, _ window: SigningTimeWindow, at now: Date
-    ) -> Refusal {
-        switch fault {
+        _ times: GooglePayMessageTimes, _ window: SigningTimeWindow, of release: Release
+    ) -> Refusal? {
+        guard release.allowsFirstRelease else { return nil }
+        return switch times.fault(at: release.at, window: window.duration) {
+        case nil: nil
         case .expired:
             Refusal(
                 .messageExpired, "The message has expired; ask the customer to pay again, and check this host's clock.",
@@ -138,8 +158,8 @@ struct GooglePayment: WalletPayment {
                 .signingTimeOutsideWindow,
                 "The message expires later than one of this moment could; check this host's clock and "
                     + "google_pay.message_lifetime.",
-                details: "counts as signed \(Int(times.signedAt.timeIntervalSince(now).rounded())) s after the current "
-                    + "time; \(window) are allowed")
+                details: "counts as signed \(Int(times.signedAt.timeIntervalSince(release.at).rounded())) s after the "
+                    + "current time; \(window) are allowed")
         }
     }
 

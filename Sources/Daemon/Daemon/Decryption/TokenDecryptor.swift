@@ -29,7 +29,7 @@ struct TokenDecryptor: Sendable {
     let ledgerClock: LedgerClock
     let arrivals: RefusedPaymentTokenCounts
     let instruments: Instruments
-    let refusedAuthMethods = RefusedAuthMethods()
+    let refusedMessages = RefusedMessages()
 
     private var ledger: any Ledger { commit.recorder.ledger }
     private var faults: FaultLog { commit.recorder.faults }
@@ -99,6 +99,7 @@ struct TokenDecryptor: Sendable {
         if repeatability == .tooOften || ledger.isUsedUp(release.transactionId) { throw Self.repeatedTooOften }
 
         guard origin?.hasLeft != true else { throw .peerHasLeft }
+        try payment.checkTimesBeforeDecryption(window, for: caller, release: release, draft: draft)
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: restore the symmetric key in the HSM, and decrypt the payment data.

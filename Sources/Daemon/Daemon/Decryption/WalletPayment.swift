@@ -33,6 +33,12 @@ protocol WalletPayment: Sendable {
     /// that was refused too often. Stores in the draft what such a refusal is about.
     func checkBeforeDecryption(merchant: String, for caller: Caller, draft: AuditDraft) throws(Refusal)
 
+    /// Refuses a first release for times that an earlier decryption for this caller showed. It is the last check before the
+    /// HSM is used, so that the message gets no other answer than after a decryption.
+    func checkTimesBeforeDecryption(
+        _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
+    ) throws(Refusal)
+
     /// Steps 3 and 4: returns the HSM's task.
     /// - Throws: `decryption_failed` if the payment token cannot be for a key of this type.
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption
@@ -42,6 +48,13 @@ protocol WalletPayment: Sendable {
     func check(
         _ plaintext: [UInt8], _ window: SigningTimeWindow, for caller: Caller, release: inout Release, draft: AuditDraft
     ) throws(Refusal) -> Payload
+}
+
+extension WalletPayment {
+    /// Apple Pay tokens show their signing time without a decryption.
+    func checkTimesBeforeDecryption(
+        _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
+    ) throws(Refusal) {}
 }
 
 /// The interface of the HSM tokens that the decryptor uses.

@@ -1,5 +1,6 @@
 import Foundation
 import KeyTypes
+import MerchantKeys
 import PaymentToken
 import StrictJSON
 import TestSupport
@@ -104,6 +105,76 @@ extension GooglePayDecryptionTests {
         #expect(fixture.hsm.calls == 100)
         #expect(
             try await decrypt(fixture, envelope, ",\"expected\":{\"authMethod\":\"PAN_ONLY\"}").status == 200)
+    }
+
+    @Test("decrypts an expired message once, and then gives the same answer without the HSM")
+    func expiredAgain() async throws {
+        let (fixture, _) = try await fixture()
+        let envelope = try message(fixture, Self.plaintext(expiring: Self.now.addingTimeInterval(3_600)))
+        fixture.lead.change { $0 = 7_200 }
+        let first = try await decrypt(fixture, envelope)
+        #expect(first.status == 422 && first.code == "message_expired")
+        for reference in ["order-1", "order-2", nil] {
+            let again = try await decrypt(fixture, envelope, reference: reference)
+            #expect(again.status == 422 && again.code == "message_expired")
+            for member in ["message", "details"] { #expect(again.members[member] == first.members[member]) }
+        }
+        #expect(fixture.hsm.calls == 1)
+        let lines = String(decoding: try await fixture.recorded, as: UTF8.self).split(separator: "\n")
+        #expect(lines.last?.contains(#""outcome":"message_expired""#) == true)
+        #expect(lines.last?.contains(#""authMethod":"CRYPTOGRAM_3DS""#) == true)
+        #expect(lines.last?.contains("triedKeys") == false)
+        // Another message is opened.
+        #expect(try await decrypt(fixture, try message(fixture)).status == 200)
+        #expect(fixture.hsm.calls == 2)
+    }
+
+    @Test("releases a message that only a fast clock refused as expired, and repeats it after its expiration")
+    func expiredByFastClock() async throws {
+        let (fixture, _) = try await fixture()
+        let envelope = try message(fixture, Self.plaintext(expiring: Self.now.addingTimeInterval(3_600)))
+        fixture.lead.change { $0 = 7_200 }
+        #expect(try await decrypt(fixture, envelope).code == "message_expired")
+        fixture.lead.change { $0 = 0 }
+        #expect(try await decrypt(fixture, envelope).members["repeated"] == .bool(false))
+        fixture.lead.change { $0 = 7_200 }
+        #expect(try await decrypt(fixture, envelope).members["repeated"] == .bool(true))
+        #expect(try await decrypt(fixture, envelope, reference: "other").code == "transaction_replayed")
+    }
+
+    @Test("decrypts a message from the future once, and again when its time has come")
+    func futureAgain() async throws {
+        let (fixture, _) = try await fixture()
+        let envelope = try message(fixture)
+        fixture.lead.change { $0 = -86_400 }
+        for _ in 1...3 { #expect(try await decrypt(fixture, envelope).code == "signing_time_outside_window") }
+        #expect(fixture.hsm.calls == 1)
+        fixture.lead.change { $0 = 0 }
+        #expect(try await decrypt(fixture, envelope).status == 200)
+    }
+
+    @Test("answers for an expired message that it remembers in the order of the checks")
+    func expiredOrder() async throws {
+        let (fixture, keys) = try await fixture()
+        let envelope = try message(fixture, Self.plaintext(expiring: Self.now.addingTimeInterval(3_600)))
+        fixture.lead.change { $0 = 7_200 }
+        #expect(try await decrypt(fixture, envelope).code == "message_expired")
+        // The kind of card number comes before the times.
+        let expected = ",\"expected\":{\"authMethod\":\"PAN_ONLY\"}"
+        let unexpected = try await decrypt(fixture, envelope, expected)
+        #expect(unexpected.code == "auth_method_not_allowed")
+        #expect(unexpected.members["message"]?.stringValue?.contains("100 times") == false)
+        try fixture.change(rule: Self.rule.replacing("[CRYPTOGRAM_3DS]", with: "[PAN_ONLY]"))
+        #expect(try await decrypt(fixture, envelope).code == "auth_method_not_allowed")
+        // The state of the keys comes before what only a decryption shows.
+        let suspended = KeyRecord(
+            publicKeyHash: keys[0], merchantIdentifier: Self.merchant, algorithm: .ec, use: .googlePay,
+            state: .suspended, createdAt: Self.now, origin: .generated)
+        fixture.index.update(keys[0], hsmTokens: [], keyRecord: suspended)
+        #expect(try await decrypt(fixture, envelope).code == "key_not_active")
+        try fixture.change(rule: Self.rule.replacing(Self.merchant, with: "OTHER"))
+        #expect(try await decrypt(fixture, envelope).code == "forbidden")
+        #expect(fixture.hsm.calls == 1)
     }
 
     @Test("tries the four newest keys, and no fifth one")
