@@ -71,6 +71,11 @@ struct ApplePayment: WalletPayment {
         try expected.checkApplicationData(paymentToken)
     }
 
+    /// Apple Pay tokens show their signing time without a decryption.
+    func checkTimesBeforeDecryption(
+        _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
+    ) throws(Refusal) {}
+
     func decryption(with key: KeyEntry) throws(Refusal) -> Decryption {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]

@@ -50,13 +50,6 @@ protocol WalletPayment: Sendable {
     ) throws(Refusal) -> Payload
 }
 
-extension WalletPayment {
-    /// Apple Pay tokens show their signing time without a decryption.
-    func checkTimesBeforeDecryption(
-        _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
-    ) throws(Refusal) {}
-}
-
 /// The interface of the HSM tokens that the decryptor uses.
 protocol TransactionDecrypting: Sendable {
     /// Decrypts one payment token's data.
