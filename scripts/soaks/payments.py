@@ -209,6 +209,11 @@ def check(shop):
         expected = {1080: "captured", 1081: "declined"}.get(payment.cents, "authorized")
         if payment.result in ("authorized", "captured", "declined") and payment.result != expected:
             wrong.append(f"{payment.identifier} got {payment.result} instead of {expected}")
+    google = sum(payment.is_google for payment in shop.payments)
+    # So many without one are no chance.
+    if shop.with_google and len(shop.payments) > 100 and not google:
+        wrong.append("no payment token was of Google Pay")
+    print(f"payments    {len(shop.payments)}, of which {google} of Google Pay")
     print(f"answers     {', '.join(f'{count} {state}' for state, count in result.most_common())}")
     print(f"requests    {shop.name}: {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
           f"{shop.counts['sent again']} sent again")

@@ -17,16 +17,16 @@ LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 
 class Payment:
     """One payment token of either wallet, and the result that its client got."""
-    __slots__ = ("identifier", "cents", "request", "result", "code")
+    __slots__ = ("identifier", "is_google", "cents", "request", "result", "code")
 
     def __init__(self, token, cents, key):
-        self.identifier, google = load.transaction(token), load.is_google(token)
+        self.identifier, self.is_google = load.transaction(token), load.is_google(token)
         self.cents, self.result, self.code = cents, None, None
         amount = b'"amount":"%d.%02d","currency":"USD"' % (cents // 100, cents % 100)
-        stated = (b'"merchantIdentifier":"%s",%s' % (load.GOOGLE_MERCHANT.encode(), amount) if google else
+        stated = (b'"merchantIdentifier":"%s",%s' % (load.GOOGLE_MERCHANT.encode(), amount) if self.is_google else
                   b'"expected":{%s}' % amount)
         body = b'{"token":' + token.strip() + b',"orderId":"order-%s",%s}' % (self.identifier[:12].encode(), stated)
-        self.request = load.post(b"/payments/google-pay" if google else b"/payments/apple-pay", body, key)
+        self.request = load.post(b"/payments/google-pay" if self.is_google else b"/payments/apple-pay", body, key)
 
     def again(self):
         """Returns a payment with the same payment token and order, for another gateway."""
