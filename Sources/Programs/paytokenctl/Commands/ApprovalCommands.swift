@@ -102,9 +102,10 @@ struct ApprovalApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve", abstract: "Approves another person's operation.",
         discussion: """
-            Two kinds of operation wait for their requester, who repeats the same command with --approval ID before the \
-            approval expires: a key import, and a change at Apple by rotate renew. All others are carried out at once; \
-            with several hosts, an operation on another host's own HSM token, record or clock by that host, within seconds.
+            Three kinds of operation wait for their requester, who repeats the same command with --approval ID before the \
+            approval expires: a key import, the adoption of a Google Pay key, and a change at Apple by rotate renew. All \
+            others are carried out at once; with several hosts, an operation on another host's own HSM token, record or \
+            clock by that host, within seconds.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071
             """)

@@ -79,7 +79,10 @@ struct KeyGenerateCommand: AsyncParsableCommand {
             key list shows as external: it is never used, and the same command makes another.
             """)
 
-    @Option(help: ArgumentHelp("The merchant identifier, as in Apple's portal.", valueName: "id"))
+    @Option(
+        help: ArgumentHelp(
+            "The merchant identifier, as in Apple's portal; for Google Pay, the merchant's at Google.", valueName: "id")
+    )
     var merchantIdentifier: String
 
     @Option(help: KeyUseOption.help)
