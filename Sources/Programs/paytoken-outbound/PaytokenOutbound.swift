@@ -18,7 +18,8 @@ struct PaytokenOutbound: AsyncParsableCommand {
             against Apple's API, only against a simulator of its published specification.
 
             EXAMPLES
-              paytoken-outbound --config /etc/paytoken-outbound/paytoken-outbound.yaml --check
+              paytoken-outbound \\
+                  --config /etc/paytoken-outbound/paytoken-outbound.yaml --check
               paytoken-outbound --config /etc/paytoken-outbound/paytoken-outbound.yaml
 
             EXIT STATUS

@@ -25,7 +25,8 @@ struct RotateRenewCommand: AsyncParsableCommand {
             request. The old key opens payment tokens for seven days after the end. A node that is up is never excluded.
 
               paytokenctl rotate renew merchant.com.example
-              paytokenctl rotate renew merchant.com.example --renewal 1f2e3d4c5b6a7988 --approval 0a1b2c3d4e5f6071
+              paytokenctl rotate renew merchant.com.example \\
+                  --renewal 1f2e3d4c5b6a7988 --approval 0a1b2c3d4e5f6071
               paytokenctl rotate renew merchant.com.example --test-payment-made
               paytokenctl rotate renew merchant.com.example --revoke-old
 

@@ -19,7 +19,8 @@ struct KeyProveCommand: AsyncParsableCommand {
             and for a Google Pay key before rotate added, one that shows the key to be replaced and not the new one counts as a failure.
 
               paytokenctl key prove 9c1185a5
-              paytokenctl key prove 9c1185a5 --output json | jq '.items[] | select(.proved | not)'
+              paytokenctl key prove 9c1185a5 --output json |
+                  jq '.items[] | select(.proved | not)'
             """)
 
     @OptionGroup var key: KeyArgument

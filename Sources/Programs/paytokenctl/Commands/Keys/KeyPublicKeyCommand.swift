@@ -11,7 +11,8 @@ struct KeyPublicKeyCommand: AsyncParsableCommand {
             request's publicKey. An RSA key, or any key with --spki, is printed as its SubjectPublicKeyInfo in DER.
 
               paytokenctl key public-key 9c1185a5
-              paytokenctl key public-key 9c1185a5 --spki | base64 -d | openssl pkey -pubin -inform DER
+              paytokenctl key public-key 9c1185a5 --spki | base64 -d |
+                  openssl pkey -pubin -inform DER
             """)
 
     @OptionGroup var key: KeyArgument

@@ -121,7 +121,8 @@ struct KeyAdoptCommand: AsyncParsableCommand {
             serves only after that.
 
               paytokenctl key adopt 9c1185a5 --wallet google-pay \\
-                  --merchant-identifier BCR2DN4TEXAMPLE --reason "made by the HSM's own tool"
+                  --merchant-identifier BCR2DN4TEXAMPLE \\
+                  --reason "made by the HSM's own tool"
             """)
 
     @Option(help: WalletOption.help)

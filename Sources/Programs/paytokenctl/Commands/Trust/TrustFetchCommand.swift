@@ -44,7 +44,8 @@ struct TrustFetchCommand: AsyncParsableCommand {
             As long as Google's answer said that the file stays fresh (Cache-Control, at most seven days), no request is \
             made. The timer paytoken-outbound-google-keys.timer runs it each hour.
 
-              paytokenctl trust google-pay fetch /var/lib/paytoken-outbound/google-pay-keys.json
+              paytokenctl trust google-pay fetch \\
+                  /var/lib/paytoken-outbound/google-pay-keys.json
 
             Exit status: 0 the file is Google's; 1 Google's file is refused; 66 the file cannot be used; 69 Google was not \
             reached; 75 another command replaces a file there.
