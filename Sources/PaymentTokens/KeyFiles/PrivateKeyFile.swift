@@ -142,8 +142,8 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
                 "asks for more than \(KeyPassword.maximumIterations) iterations of its password's derivation. Encrypt it again "
                     + "where it is from: openssl pkcs8 -topk8 -v2 aes-256-cbc."
             case CLIBCRYPTO_PRIVATE_KEY_OTHER_KIND:
-                "is a private key of another kind (\(kind)). Apple Pay's payment processing keys are EC on P-256 "
-                    + "(prime256v1) or RSA with 2048 bits."
+                "is a private key of another kind (\(kind)). Merchants' keys are EC on P-256 (prime256v1) or, for "
+                    + "Apple Pay only, RSA with 2048 bits."
             case CLIBCRYPTO_PRIVATE_KEY_INCONSISTENT:
                 "is a damaged private key: its numbers do not belong together. Take it from the backup again."
             case CLIBCRYPTO_PRIVATE_KEY_FAILED: "could not be converted by libcrypto."

@@ -135,8 +135,8 @@ extension KeyAdministration {
         guard !merchant.hasPrefix("BCR2") || merchant.contains(".") else {
             throw Refusal(
                 .malformedRequest,
-                "This looks like a merchant's identifier at Google. Name the use google-pay, or Apple's identifier of the "
-                    + "merchant.", details: "merchantIdentifier")
+                "This looks like a merchant's identifier at Google. Name Apple's identifier of the merchant, or the wallet: "
+                    + "--wallet google-pay; in the API, use google-pay.", details: "merchantIdentifier")
         }
         guard MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(

@@ -24,7 +24,7 @@ struct ReloadCommand: AsyncParsableCommand {
         let answer = try await change.post(
             "/v1/reload", EmptyRequest(), for: ReloadAnswer.self, dryRunSays: "the configuration has no problem"
         ) { answer in
-            guard !answer.changes.isEmpty else { return "No recorded setting differs." }
+            guard !answer.changes.isEmpty else { return "No recorded setting differs.\n" }
             var table = Table(columns: ["SETTING", "BEFORE", "AFTER"])
             for change in answer.changes { table.add([change.name, change.before ?? "-", change.after ?? "-"]) }
             return table.text

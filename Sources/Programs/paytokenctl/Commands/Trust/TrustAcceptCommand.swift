@@ -40,7 +40,7 @@ struct AcceptedKeysOptions: ParsableArguments {
             throw CommandFailure(
                 failure.status, failure.message,
                 more: failure.more + [
-                    "The file is changed. Repeat the command, or paytokenctl reload, to put it in force."
+                    "The file is changed, and not yet in force; paytokenctl reload puts it in force."
                 ])
         }
     }
