@@ -53,33 +53,20 @@ extension Processor {
 /// The payments that a processor accepts, and the elements that it needs in a payment request.
 public struct ProcessorCapabilities: Sendable, Equatable {
     /// The accepted values of Apple Pay's `paymentDataType`.
-    public var paymentData: Set<PaymentDataType>
+    public var paymentData: Set<PaymentDataType> = [.threeDSecure]
     /// The accepted kinds of Google Pay's card numbers. The operator's configuration permits some of them. PAN_ONLY is the
     /// card's own number without a cryptogram, for which the card's issuer expects a 3-D Secure step-up. The gateway cannot
     /// do one.
-    public var googlePay: Set<GooglePayPayload.AuthMethod>
+    public var googlePay: Set<GooglePayPayload.AuthMethod> = []
     /// True if the processor accepts a payment to several merchants (`authenticationResponses`).
-    public var takesSeveralMerchants: Bool
+    public var takesSeveralMerchants = false
     /// True if the processor accepts a payment without an amount or with the amount zero. Apple's payment token for a
     /// later or recurring payment may have no amount.
-    public var takesNoAmount: Bool
+    public var takesNoAmount = false
     /// The elements that a payment request must have.
-    public var needs: [RequiredElement]
+    public var needs: [RequiredElement] = []
     /// True if ``Processor/status(of:before:)`` can return the result of a payment whose answer was lost.
-    public var tellsStatus: Bool
-
-    public init(
-        paymentData: Set<PaymentDataType> = [.threeDSecure], googlePay: Set<GooglePayPayload.AuthMethod> = [],
-        takesSeveralMerchants: Bool = false, takesNoAmount: Bool = false, needs: [RequiredElement] = [],
-        tellsStatus: Bool = false
-    ) {
-        self.paymentData = paymentData
-        self.googlePay = googlePay
-        self.takesSeveralMerchants = takesSeveralMerchants
-        self.takesNoAmount = takesNoAmount
-        self.needs = needs
-        self.tellsStatus = tellsStatus
-    }
+    public var tellsStatus = false
 }
 
 /// An element of a payment request that a processor may need. The elements of a contact are members of PaymentContact

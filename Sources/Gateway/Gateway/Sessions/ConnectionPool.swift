@@ -146,5 +146,4 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     /// The number of idle connections, for tests and metrics.
     var idleCount: Int { state.withLock { $0.idle.values.reduce(0) { $0 + $1.count } } }
-    var openCount: Int { state.withLock { $0.open } }
 }

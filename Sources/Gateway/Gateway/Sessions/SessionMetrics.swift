@@ -28,15 +28,10 @@ final class SessionMetrics: SessionObserver {
         labels: ["merchant"])
 
     private let logger: Logger
-    private let warnsBefore: TimeInterval
     /// The times of the last warnings about merchants' certificates, by merchant identifier.
     private let warned = Mutex<[String: Date]>([:])
 
-    /// - Parameter warningDays: the number of days before a certificate's expiry from which the log warns, once a day.
-    init(logger: Logger, warningDays: Int = 30) {
-        self.logger = logger
-        warnsBefore = TimeInterval(warningDays) * Self.day
-    }
+    init(logger: Logger) { self.logger = logger }
 
     func sessionEnded(outcome: String, after duration: Duration) {
         sessions.increment([outcome])
@@ -55,7 +50,7 @@ final class SessionMetrics: SessionObserver {
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date) {
         let left = ends.timeIntervalSince(now)
         notAfter.set([merchantIdentifier], to: ends.timeIntervalSince1970.rounded(.down))
-        guard left < warnsBefore else { return }
+        guard left < Self.warnsBefore else { return }
         let isDue = warned.withLock { warned in
             if let last = warned[merchantIdentifier], now.timeIntervalSince(last) < Self.day { return false }
             warned[merchantIdentifier] = now
@@ -70,6 +65,8 @@ final class SessionMetrics: SessionObserver {
     }
 
     private static let day: TimeInterval = 86_400
+    /// The time before a certificate's expiry from which the log warns, once a day.
+    private static let warnsBefore = 30 * day
 
     /// The bucket bounds in seconds, from a request on an open connection to the deadline of a session, 10 s.
     private static let latencies: [Double] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]

@@ -4,12 +4,12 @@ import Foundation
 import GooglePayToken
 import Logging
 import Payments
-import Processors
 import TestSupport
 import TokenForge
 
 @testable import Gateway
 @testable import HTTPListener
+@testable import Processors
 
 /// A processor that gives scripted responses and stores the submissions that it receives.
 struct ScriptedProcessor: Processor {

@@ -2,11 +2,11 @@ import ConfigurationFile
 import Foundation
 import Logging
 import Payments
-import Processors
 import TestSupport
 import Testing
 
 @testable import Gateway
+@testable import Processors
 
 @Suite("Work without a request")
 struct PaymentUpkeepTests {

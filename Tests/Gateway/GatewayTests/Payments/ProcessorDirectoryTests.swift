@@ -1,10 +1,10 @@
 import ConfigurationFile
 import Payments
-import Processors
 import TestSupport
 import Testing
 
 @testable import Gateway
+@testable import Processors
 
 /// The selection of the processors whose rules a request must follow before paytokend has determined the merchant.
 @Suite("Candidate processors of a request")
