@@ -176,7 +176,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     private var uses: SQLiteUses { SQLiteUses(records: records, repeatFor: repeatFor, claimFilter: claimFilter) }
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
-        guard release.wallet == .applePay || claimFilter.mayHave(release.transactionId) else { return .unclaimed }
+        let mayBeClaimed = release.wallet == .applePay || isClosed || claimFilter.mayHave(release.transactionId)
+        guard mayBeClaimed else { return .unclaimed }
         return try await repeatability(of: release)
     }
 

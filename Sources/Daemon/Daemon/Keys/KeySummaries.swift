@@ -46,7 +46,7 @@ struct KeySummaries: Sendable {
     private func replacements(of entries: some Sequence<KeyEntry>) -> [PublicKeyHash: Date] {
         let (now, merchants) = (clock.now(), Set(entries.filter { $0.use == .googlePay }.map(\.merchantIdentifier)))
         let reminders = GooglePayRotation.reminders(merchants.flatMap { index.googlePayKeys(of: $0, at: now) })
-        return Dictionary(uniqueKeysWithValues: reminders.map { ($0.publicKeyHash, $0.due) })
+        return Dictionary(reminders.map { ($0.publicKeyHash, $0.due) }, uniquingKeysWith: min)
     }
 
     /// Returns the tier of a key that decrypts; nil for every other.
