@@ -147,9 +147,10 @@ struct ServiceWatchdogTests {
                 notification("200000"), asking: WatchedSocket(path: directory.path("none.sock"), isInherited: true),
                 group: MultiThreadedEventLoopGroup.singleton))
         for _ in 0..<3 { try await waitForBeat() }
-        #expect(warned.current.count == 1)
-        #expect(warned.current.first?.contains("restart the socket's unit") == true)
-        #expect(warned.current.first?.hasSuffix(" level=warning") == true, "\(warned.current)")
+        // On a busy machine, warnings of blocked threads come too.
+        let ofFile = warned.current.filter { $0.contains("restart the socket's unit") }
+        #expect(ofFile.count == 1, "\(warned.current)")
+        #expect(ofFile.first?.hasSuffix(" level=warning") == true, "\(warned.current)")
         watchdog.stop()
     }
 
