@@ -213,7 +213,7 @@ extension KeyEntry.Condition {
     public var explanation: String? {
         switch self {
         case .served: nil
-        case .external: "The key was made in the HSM token by other means; it decrypts when it has been adopted."
+        case .external: "The key was made in the HSM token by other means, and serves nothing until it is adopted."
         case .inconsistent(let reason): reason
         case .missing: "No HSM token shows this key now."
         }

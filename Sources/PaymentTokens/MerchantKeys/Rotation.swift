@@ -206,7 +206,8 @@ public struct RotationStep: Sendable, Equatable {
 }
 
 extension Rotation {
-    /// All steps in order; empty without a rotation, or if a key was retired without a successor.
+    /// All steps in order, without those of an old key if there is none; empty without a rotation, or if a key was retired
+    /// without a successor.
     public var steps: [RotationStep] {
         guard isUnderWay, newKey != nil else { return [] }
         let current: RotationStep.Name =
@@ -219,7 +220,8 @@ extension Rotation {
             case .finish: .finish
             case .cutOff: .cutOff
             }
-        let names = RotationStep.names(for: use)
+        let isFirst = oldKeys.isEmpty && endingKeys.isEmpty
+        let names = RotationStep.names(for: use).filter { !isFirst || ![.drain, .finish, .cutOff].contains($0) }
         let earlier = names.prefix { $0 != current }
         // The old key may have been deactivated before the new one decrypted any payment token.
         let isActivationMissed = phase == .cutOff && newKey?.isProven == false

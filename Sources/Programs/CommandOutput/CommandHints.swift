@@ -7,8 +7,13 @@ package enum CommandHints {
     private static let rows: [(code: String, pathPrefix: String, details: String?, commands: String)] = [
         ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
         ("key_not_found", "/v1/", nil, "paytokenctl key list"),
+        ("key_not_active", "/v1/google-pay", nil, "paytokenctl rotate status"),
         ("key_not_active", "/v1/", nil, "paytokenctl key list"),
+        ("invalid_state", "/v1/", "POST /v1/keys/{key}/proofs", "paytokenctl help key prove"),
+        ("invalid_state", "/v1/", "POST /v1/rotations/added", "paytokenctl help rotate added"),
+        ("invalid_state", "/v1/", "POST /v1/rotations/removed", "paytokenctl help rotate removed"),
         ("invalid_state", "/v1/keys", nil, "paytokenctl key show, paytokenctl help key"),
+        ("invalid_state", "/v1/rotations/removed", nil, "paytokenctl rotate status, paytokenctl help key retire"),
         ("invalid_state", "/v1/rotations", nil, "paytokenctl rotate status"),
         ("invalid_state", "/v1/renewals", nil, "paytokenctl rotate plan"),
         ("approval_invalid", "/v1/", nil, "paytokenctl approval list"),

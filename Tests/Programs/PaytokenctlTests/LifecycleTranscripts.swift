@@ -209,6 +209,10 @@ struct LifecycleTranscripts {
                     + "See: paytokenctl key show, paytokenctl help key\n"
             ),
             (
+                .refusal(409, "invalid_state", "Not so.", details: "POST /v1/rotations/added"), 1,
+                "invalid_state: Not so. (POST /v1/rotations/added)\nSee: paytokenctl help rotate added\n"
+            ),
+            (
                 .refusal(422, "key_not_found", "There is no such key here."), 1,
                 "key_not_found: There is no such key here.\nSee: paytokenctl key list\n"
             ),

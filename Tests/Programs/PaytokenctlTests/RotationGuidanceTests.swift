@@ -91,6 +91,18 @@ struct RotationGuidanceTests {
         #expect(next("activation", new: Self.key(fault: "Away.")).hasPrefix("Leave the old key in service"))
     }
 
+    @Test("does not call an old Google Pay key unused after its removal, which may have been forced")
+    func forcedRemoval() {
+        func drain(_ phase: String, _ old: RotationKey) -> String {
+            Self.guidance(phase, use: "google-pay", old: [old])
+                .text(of: RotationStatus.Step(name: "drain", status: "done", text: ""))
+        }
+        #expect(drain("finish", Self.key()) == "The old key is unused")
+        #expect(
+            drain("cut-off", Self.key("deactivated", opened: 2, cutOff: Self.noon))
+                == "Ended by the removal; 2 tokens opened with the old key within the last hour")
+    }
+
     @Test("quotes a merchant identifier in a command as one shell word")
     func quoted() {
         let next = Self.guidance("none", merchant: "m; id").next

@@ -46,10 +46,7 @@ struct GooglePayment: WalletPayment {
 
     static func unknownKey(of merchant: String, in index: KeyIndex) -> Refusal {
         index.hasGooglePayKeys(of: merchant)
-            ? Refusal(
-                .keyNotActive,
-                "None of the merchant's Google Pay keys is in use now; GET /v1/rotations/{merchant} names the next step."
-            )
+            ? Refusal(.keyNotActive, "None of the merchant's Google Pay keys is in use now.")
             : Refusal(.unknownPublicKeyHash, "No Google Pay key of this merchant is here.")
     }
 

@@ -56,7 +56,7 @@ extension KeyAdministration {
         let needsApproval = rule.needsSecondPerson(caller)
         draft.setEvent(.keyAdopt(approval: needsApproval ? adoption.approval : nil, key: key.facts(.adopted)))
         try requireRoom(for: key.use, of: merchant)
-        guard !dryRun else { return .wouldServe(key, hsmTokens: entry.hsmTokens) }
+        guard !dryRun else { return .wouldServe(key, hsmTokens: entry.hsmTokens, needsApproval: needsApproval) }
 
         try gate.admit()
         var activation = Activation(key: key, known: nil, origin: .adopted)

@@ -43,7 +43,7 @@ extension KeyAdministration {
         /// The key after the import, and warnings such as the names of HSM tokens that did not accept the certificate.
         case changed(KeyEntry, warnings: [String])
         /// The dry run found no reason to refuse: the key would serve, in these HSM tokens.
-        case wouldServe(ImportedKey, hsmTokens: [String])
+        case wouldServe(ImportedKey, hsmTokens: [String], needsApproval: Bool)
         /// The import waits for a second person. After the approval, the requester repeats the command with the
         /// approval's identifier.
         case pending(Approval)
@@ -66,11 +66,12 @@ extension KeyAdministration {
         if imported.certificate == nil { try requireNoCertificate(of: imported.publicKeyHash) }
         try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let names = request.sealedKeys.map(\.hsmToken)
-        guard !dryRun else { return .wouldServe(imported, hsmTokens: names) }
+        let needsApproval = rule.needsSecondPerson(caller)
+        guard !dryRun else { return .wouldServe(imported, hsmTokens: names, needsApproval: needsApproval) }
 
         try await requireWritableLedger()
         var step: AdministrativeChange.ApprovalStep?
-        if rule.needsSecondPerson(caller) {
+        if needsApproval {
             var parameters = OperationParameters(.keyImport)
             parameters.add(imported.approvedBytes)
             // Before the names, of which there may be any number: no approval of another use has the same parameters.
@@ -183,7 +184,7 @@ extension KeyAdministration {
         try requireRoom(for: imported.use, of: imported.merchant, except: imported.publicKeyHash)
         let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
         guard !dryRun else {
-            return .wouldServe(imported, hsmTokens: showing.map(\.name))
+            return .wouldServe(imported, hsmTokens: showing.map(\.name), needsApproval: false)
         }
 
         try await requireWritableLedger()

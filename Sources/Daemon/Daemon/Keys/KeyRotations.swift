@@ -349,8 +349,15 @@ struct KeyRotations: Sendable {
     /// rotation that has old keys, and throws if several have. If none has old keys, returns any rotation of the
     /// merchant.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
-        let all = try await rotations(of: merchant).filter { $0.use == finish.use }
+        let ofEachUse = try await rotations(of: merchant)
+        let all = ofEachUse.filter { $0.use == finish.use }
         guard let any = all.first else {
+            if ofEachUse.contains(where: { $0.use == .googlePay }) {
+                throw Refusal(
+                    .invalidState,
+                    "An old Google Pay key is deactivated by a person's statement that it was removed in Google's console.",
+                    details: "POST /v1/rotations/removed")
+            }
             throw Refusal(.invalidState, "This merchant has no key for \(finish.use.name).", details: "use")
         }
         if let algorithm = finish.algorithm {

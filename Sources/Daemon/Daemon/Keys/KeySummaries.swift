@@ -77,7 +77,7 @@ struct KeySummaries: Sendable {
             return nil
         case .changed(let entry, let warnings):
             return summary(entry, warnings)
-        case .wouldServe(let key, let hsmTokens):
+        case .wouldServe(let key, let hsmTokens, let needsApproval):
             let uses = index.uses(key.publicKeyHash)
             let notAfter = key.certificate?.notAfter
             return KeySummary(
@@ -85,9 +85,13 @@ struct KeySummaries: Sendable {
                 algorithm: key.algorithm.name, use: key.use.name, state: key.firstState.rawValue, notAfter: notAfter,
                 daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
                 tier: tier(key.use, key.algorithm, hsmTokens), lastUse: uses.last, uses: uses.count,
-                condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
+                condition: KeyEntry.Condition.served.name, remark: Self.dryRunRemark(needsApproval: needsApproval),
                 tokens: hsmTokens)
         }
+    }
+
+    static func dryRunRemark(needsApproval: Bool) -> String {
+        "A dry run: nothing has been changed." + (needsApproval ? " It would wait for a second person." : "")
     }
 }
 

@@ -88,7 +88,7 @@ extension Rotation {
         if key.refusedLastHour > 0 {
             return
                 "\(uses(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
-                + "the last hour and could not be opened (unverified: Apple does not sign which key a payment token names)."
+                + "the last hour and could not be opened\(Self.unsigned)."
         }
         if key.keyRecord.state == .suspended { return "Key \(key.short) is suspended: resume or retire it." }
         return
@@ -110,16 +110,19 @@ extension Rotation {
     }
 
     /// A sentence with the counts of refused payment tokens; nil if there were none. The counts prove nothing, but may
-    /// point to a problem.
+    /// point to a problem. Only for Google Pay is it certain which key a refused payment token was for.
     private var unverified: String? {
         let counts = [("new", [newKey].compactMap { $0 }), ("old", oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
-            return count == 0 ? nil : "\(uses(count)) that named the \(name) key"
+            let named = isGooglePay ? "that the \(name) key opened" : "that named the \(name) key"
+            return count == 0 ? nil : "\(uses(count)) \(named)"
         }
         guard isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
-        return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
-            + "does not sign which key a payment token names)."
+        return "Refused within the last hour and not counted: \(counts.joined(separator: ", "))"
+            + "\(isGooglePay ? "" : Self.unsigned)."
     }
+
+    private static let unsigned = " (unverified: Apple does not sign which key a payment token names)"
 
     // MARK: Refusals
 
@@ -134,7 +137,7 @@ extension Rotation {
             return Refusal(
                 .invalidState,
                 "Key \(hash.hex.prefix(16)) is not an active key that a newer active key replaces. To stop a key without a "
-                    + "successor, retire it (POST /v1/keys/{key}/state).", details: next)
+                    + "successor, retire it.", details: next)
         case .newKeyNotActive where isGooglePay:
             return Refusal(
                 .invalidState, "The new key is not in use yet, so the old one is still needed.", details: next)

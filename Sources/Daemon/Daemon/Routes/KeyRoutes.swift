@@ -259,9 +259,7 @@ struct KeyRoutes: Sendable {
         case .wouldChange(let entry, let state, let needsApproval):
             var summary = summaries.summary(entry)
             summary.state = state.rawValue
-            summary.remark =
-                "A dry run: nothing has been changed."
-                + (needsApproval ? " It would wait for a second person." : "")
+            summary.remark = KeySummaries.dryRunRemark(needsApproval: needsApproval)
             return try .json(summary)
         }
     }

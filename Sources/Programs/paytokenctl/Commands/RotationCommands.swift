@@ -114,8 +114,8 @@ struct RotateStatusCommand: AsyncParsableCommand {
             Without a merchant, it shows all rotations under way. The payment tokens that a key opened within the last \
             hour are counted from the ledger, on all hosts that share it, each transaction once; only this shows that \
             a key is in use. UNVERIFIED/H are payment tokens that named the key and that this daemon refused within \
-            the last hour: Apple does not sign which key a payment token names. For a Google Pay key they are the \
-            refused messages that the key opened. Hosts with their own ledger are not counted: run the command on each.
+            the last hour: Apple does not sign which key a payment token names. REFUSED/H are the refused messages that a \
+            Google Pay key opened. Hosts with their own ledger are not counted: run the command on each.
 
             --output json is the daemon's answer: phase, steps and keys as values, and the next step in terms of its \
             API.

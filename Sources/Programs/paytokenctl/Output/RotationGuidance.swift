@@ -136,8 +136,11 @@ struct RotationGuidance {
             return isDone
                 ? "Site and apps send it: the new key opens messages" : "Switch site and apps to the new public key"
         case "drain" where isGooglePay:
-            return isDone
-                ? "The old key is unused" : "Wait until the old key is unused (google_pay.quiet), by \(unusedFrom)"
+            guard isDone else { return "Wait until the old key is unused (google_pay.quiet), by \(unusedFrom)" }
+            // The removal may have been forced, so it shows nothing about the old key's use.
+            guard rotation.phase == "cut-off" else { return "The old key is unused" }
+            let late = endingKeys.reduce(0) { $0 + $1.openedLastHour }
+            return "Ended by the removal; \(uses(late)) opened with the old key within the last hour"
         case "finish" where isGooglePay:
             return isDone
                 ? "Old key removed in Google's console" : "Remove the old key in Google's console, then rotate removed"

@@ -18,7 +18,8 @@ enum RotationText {
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
         if let node = rotation.refusedOn {
             text += line(
-                "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: run the command on each host for its own."
+                "OPENED/H is counted over all hosts, \(refusedColumn(rotation)) by \(node) alone: run the command on each host "
+                    + "for its own."
             )
         }
         return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
@@ -61,7 +62,7 @@ enum RotationText {
     private static func keys(of rotation: RotationStatus) -> String {
         var table = Table(columns: [
             "KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", rotation.use == "identity" ? "SIGNED/H" : "OPENED/H",
-            "UNVERIFIED/H", "LAST",
+            Table.Column(refusedColumn(rotation)), "LAST",
         ])
         func add(_ what: String, _ key: RotationKey) {
             let state = key.condition == "served" ? key.state : "\(key.state) (\(key.condition))"
@@ -74,6 +75,11 @@ enum RotationText {
         if let key = rotation.newKey { add(rotation.phase == "none" ? "key" : "new", key) }
         for key in rotation.oldKeys { add("old", key) }
         return table.text
+    }
+
+    /// The heading of the refused payment tokens. Only for Google Pay is it certain which key they were for.
+    private static func refusedColumn(_ rotation: RotationStatus) -> String {
+        rotation.use == "google-pay" ? "REFUSED/H" : "UNVERIFIED/H"
     }
 
     private static let marks = ["done": "done", "next": "NEXT"]

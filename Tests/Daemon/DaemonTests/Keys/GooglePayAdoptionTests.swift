@@ -120,7 +120,10 @@ import WorkerProtocol
         "takes an external key into the ledger as a merchant's Google Pay key that waits, and records wallet and merchant",
         arguments: [merchant, "12345678901234567890"])
     func adopted(merchant: String) async throws {
-        guard case .success(.wouldServe(let planned, let hsmTokens)) = await adopt(merchant, dryRun: true) else {
+        guard
+            case .success(.wouldServe(let planned, let hsmTokens, needsApproval: false)) = await adopt(
+                merchant, dryRun: true)
+        else {
             Issue.record("the dry run was refused")
             return
         }
@@ -209,6 +212,25 @@ import WorkerProtocol
         }
     }
 
+    @Test("names the statement that ends a merchant's Google Pay key if its rotation is to be finished")
+    func finish() async throws {
+        guard case .success(.changed) = await adopt() else {
+            Issue.record("it was refused")
+            return
+        }
+        let rotations = KeyRotations(administration: administration, arrivals: RefusedPaymentTokenCounts())
+        let caller = Caller(
+            rule: AccessRule(name: "staff", user: .init(name: "staff", id: 0), roles: [.admin]),
+            peer: PeerCredentials(uid: 0, gid: 500, loginUID: .unset))
+        let refused = await #expect(throws: Refusal.self) {
+            try await rotations.finish(
+                Self.merchant,
+                KeyRotations.Finish(algorithm: nil, cutOff: nil, force: false, reason: AuditReason("rotated")),
+                by: caller, dryRun: true, draft: AuditDraft())
+        }
+        #expect(refused?.code == .invalidState && refused?.details == "POST /v1/rotations/removed")
+    }
+
     // MARK: Two people
 
     private static let (alice, bob): (UInt32, UInt32) = (1001, 1002)
@@ -242,6 +264,12 @@ import WorkerProtocol
         let approval = try await request(merchant)
         #expect(approval.reason.text == "Google Pay key adoption for \(shown): made by its tool")
         #expect(approval.operation == .keyAdoptGooglePay && approval.key == hash && approval.keyState == nil)
+        guard
+            case .success(.wouldServe(_, _, needsApproval: true)) = await adopt(merchant, by: Self.alice, dryRun: true)
+        else {
+            Issue.record("the dry run does not name the second person")
+            return
+        }
         #expect(try await record.ledger.keyRecord(hash) == nil)
     }
 

@@ -14,7 +14,7 @@ struct GooglePayRotationPhasesTests {
 
     private func key(
         _ number: UInt8, _ state: KeyState, daysOld: Double, origin: KeyRecord.Origin = .generated,
-        lastUse: Double? = nil, quiet: Double = 30, unproved: [String] = [], fault: String? = nil
+        lastUse: Double? = nil, quiet: Double = 30, unproved: [String] = [], refused: Int = 0, fault: String? = nil
     ) -> Rotation.Key {
         let keyRecord = KeyRecord(
             publicKeyHash: .of(subjectPublicKeyInfo: [0x30, number]), merchantIdentifier: "BCR2DN4TEXAMPLE",
@@ -25,7 +25,8 @@ struct GooglePayRotationPhasesTests {
             use: .googlePay, state: state, cutOff: nil, condition: .served, certificate: nil, hsmTokens: ["primary"],
             warnings: [])
         entry.createdAt = keyRecord.createdAt
-        var key = Rotation.Key(keyRecord: keyRecord, entry: entry, wasUsed: lastUse != nil, fault: fault)
+        var key = Rotation.Key(
+            keyRecord: keyRecord, entry: entry, refusedLastHour: refused, wasUsed: lastUse != nil, fault: fault)
         key.unprovedNodes = unproved
         key.unusedFrom = GooglePayRotation.unused(
             watchedFrom: keyRecord.createdAt, lastUse: lastUse.map { now.addingTimeInterval(-$0 * 86_400) },
@@ -65,6 +66,22 @@ struct GooglePayRotationPhasesTests {
         #expect(proved.phase == .console && proved.next.contains("POST /v1/rotations/added"))
         #expect(proved.steps.first { $0.status == .next }?.name == .console)
         #expect(refusal(proved)?.code == .invalidState)
+    }
+
+    @Test("shows no step of an old key for a merchant's first key")
+    func firstKey() throws {
+        let first = try rotation(key(1, .preActivation, daysOld: 1))
+        #expect(first.phase == .console && first.steps.map(\.name) == [.generate, .prove, .console, .activate])
+    }
+
+    @Test("says of refused messages which key opened them, since that is certain")
+    func refusedMessages() throws {
+        let rotation = try rotation(
+            key(1, .active, daysOld: 400, lastUse: 1, refused: 2), key(2, .active, daysOld: 90, lastUse: 0, refused: 1))
+        #expect(
+            rotation.remarks.contains(
+                "Refused within the last hour and not counted: 1 payment token that the new key opened, 2 payment tokens "
+                    + "that the old key opened."), "\(rotation.remarks)")
     }
 
     @Test("waits for the new key's first message, then for the old key's quiet time, then for its removal")
