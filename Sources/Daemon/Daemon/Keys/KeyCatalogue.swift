@@ -147,9 +147,10 @@ final class KeyCatalogue: Sendable {
     private func update(_ hash: PublicKeyHash) async throws(LedgerFailure) {
         let keyRecord = try await ledger.keyRecord(hash)
         let shown = state.withLock { $0.single.removeValue(forKey: hash) } ?? [:]
+        let before = index.entry(hash)
         index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         state.withLock { $0.version += 1 }
-        if let entry = index.entry(hash) { warn(of: [entry]) }
+        if let entry = index.entry(hash), entry != before { warn(of: [entry]) }
     }
 
     private func updateAll() async throws(LedgerFailure) {

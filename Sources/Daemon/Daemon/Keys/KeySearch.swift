@@ -5,13 +5,15 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import UsageRecording
+import WorkerProtocol
 
 /// Searches this node's HSM tokens for keys that the ledger has and that they do not show. Neither a vendor's cloning nor
 /// another client of a shared HSM gives the daemon an event, and a listing of all keys is made only when an HSM token is opened.
 ///
 /// ``RenewalWork`` calls ``search(for:)`` for the keys of open renewals. ``run()`` searches for the others, one at a time. A
 /// Google Pay key is searched for in each HSM token, because each is to prove it. A key of another use is searched for only
-/// while no HSM token of this node shows it: such a key is often in one HSM token of several on purpose.
+/// while no HSM token of this node has a copy without a fault: such a key is often in one HSM token of several on purpose. A
+/// copy with a fault may be one that is still being made.
 final class KeySearch: Sendable {
     private let catalogue: KeyCatalogue
     private let hsmTokens: [any HSMTokenAdministering]
@@ -20,8 +22,23 @@ final class KeySearch: Sendable {
     private let clock: WallClock
     /// The time for all pauses. A test sets it.
     private let instant: @Sendable () -> ContinuousClock.Instant
-    /// The time until which no HSM token is searched for a key that it does not show, with the number of searches.
-    private let searched = Mutex<[PublicKeyHash: (count: Int, until: ContinuousClock.Instant)]>([:])
+    private let searched = Mutex<[PublicKeyHash: Searches]>([:])
+
+    /// The searches for one key.
+    private struct Searches {
+        var count = 0
+        /// The time until which no HSM token is searched for the key.
+        var until: ContinuousClock.Instant
+        var last = Findings()
+    }
+
+    private struct Findings {
+        /// The index's entry after the last search. The index has the descriptions in ``shown`` while it has this entry.
+        var entry: KeyEntry?
+        /// By the HSM token's name, what it showed in the last search, and the reason why it was not searched.
+        var shown: [String: [KeyDescription]] = [:]
+        var failures: [String: String] = [:]
+    }
 
     /// The time between two searches of ``run()``. A search in an HSM token with hundreds of keys takes tens of
     /// milliseconds, and this node may lack as many.
@@ -45,7 +62,7 @@ final class KeySearch: Sendable {
         let now = clock.now()
         let names = Set(hsmTokens.filter(\.isServing).map(\.name))
         let lacking = catalogue.index.entries.filter { entry in
-            (entry.use == .googlePay || entry.condition == .missing && entry.createdAt != nil)
+            (entry.use == .googlePay || entry.hsmTokens.isEmpty && entry.createdAt != nil)
                 && (entry.state == .preActivation
                     || entry.use.isPermitted(in: entry.state, at: now, cutOff: entry.cutOff))
                 && !names.isSubset(of: entry.hsmTokens)
@@ -58,24 +75,31 @@ final class KeySearch: Sendable {
         if let next { await search(for: next) }
     }
 
-    /// Searches the HSM tokens that do not show the key for it, unless the last search was shortly before. One that fails does not
-    /// keep the others from being searched.
+    /// Searches the HSM tokens without a good copy of the key for it, unless the last search was shortly before. One that fails
+    /// does not keep the others from being searched. Its failure is logged once, until its reason changes or it succeeds.
     func search(for key: PublicKeyHash) async {
         let isDue = searched.withLock { searched in
             guard searched[key].map({ $0.until <= instant() }) ?? true else { return false }
             let count = min((searched[key]?.count ?? 0) + 1, 6)
-            searched[key] = (count, instant() + min(Self.interval * count, Self.longestInterval))
+            let until = instant() + min(Self.interval * count, Self.longestInterval)
+            searched[key, default: Searches(until: until)].count = count
+            searched[key]?.until = until
             return true
         }
-        guard isDue else { return }
-        let shown = catalogue.index.entry(key)?.hsmTokens ?? []
-        for hsmToken in hsmTokens where !shown.contains(hsmToken.name) && hsmToken.isServing {
+        guard isDue, var last = searched.withLock({ $0[key]?.last }) else { return }
+        let entry = catalogue.index.entry(key)
+        if entry != last.entry { last.shown = [:] }
+        for hsmToken in hsmTokens where entry?.hsmTokens.contains(hsmToken.name) != true && hsmToken.isServing {
             do throws(Refusal) {
-                // An HSM token without the key changes nothing in the index.
                 let shown = try await refusing(hsm: await hsmToken.describeKey(key))
-                guard !shown.isEmpty else { continue }
-                try await refusing(ledger: await catalogue.keyChanged(key, shown: [(hsmToken.name, shown)]))
+                // An HSM token that still lacks the key, or shows the same copy, changes nothing in the index.
+                let staysAbsent = shown.isEmpty && entry?.shownBy.contains(hsmToken.name) != true
+                if !staysAbsent, shown != last.shown[hsmToken.name] {
+                    try await refusing(ledger: await catalogue.keyChanged(key, shown: [(hsmToken.name, shown)]))
+                }
+                (last.shown[hsmToken.name], last.failures[hsmToken.name]) = (shown, nil)
             } catch {
+                guard last.failures.updateValue(error.message, forKey: hsmToken.name) != error.message else { continue }
                 logger.notice(
                     "an HSM token was not searched for a key",
                     metadata: [
@@ -83,5 +107,7 @@ final class KeySearch: Sendable {
                     ])
             }
         }
+        last.entry = catalogue.index.entry(key)
+        searched.withLock { [last] in $0[key]?.last = last }
     }
 }

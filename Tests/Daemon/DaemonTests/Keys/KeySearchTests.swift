@@ -21,17 +21,19 @@ struct KeySearchTests {
     private let primary = SoftwareKeyToken("primary")
     private let second = SoftwareKeyToken("second")
     private let search: KeySearch
+    private let lines = Shared<[String]>([])
     private let directory: FreshDirectory
 
     init() async throws {
         directory = try FreshDirectory()
         record = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
+        let logger = Logger(label: "test") { [lines] _ in CapturedLog(lines: lines) }
         catalogue = KeyCatalogue(
             index: KeyIndex(), ledger: record.ledger, hsmTokens: ["primary", "second"],
-            clock: WallClock { RecordFixture.noon }, logger: RecordFixture.quiet)
+            clock: WallClock { RecordFixture.noon }, logger: logger)
         search = KeySearch(
             catalogue: catalogue, hsmTokens: [primary, second, SoftwareKeyToken("away", isServing: false)],
-            logger: RecordFixture.quiet, clock: WallClock { RecordFixture.noon }, instant: { [clock] in clock.now })
+            logger: logger, clock: WallClock { RecordFixture.noon }, instant: { [clock] in clock.now })
         for hsmToken in [primary, second] {
             await catalogue.hsmTokenHasOpened(hsmToken.name, showing: [], asOf: .now)
         }
@@ -98,6 +100,47 @@ struct KeySearchTests {
         #expect(await run(until: 200) == [])
     }
 
+    @Test(
+        "finds a key whose copy was complete only after a search, and logs the incomplete one once",
+        arguments: [KeyUse.processing, .googlePay])
+    func halfCopied(use: KeyUse) async throws {
+        let made = try await add(.active, use, of: "merchant.com.example")
+        primary.add(made.key, of: "merchant.com.example")
+        let complete = primary.descriptions
+        var half = complete
+        half[0].subjectPublicKeyInfo = []
+        primary.show(half)
+        lines.change { $0 = [] }
+        #expect(await run(until: 8) == [0])
+        let found = catalogue.index.entry(made.hash)
+        #expect(found?.condition.name == "inconsistent" && found?.shownBy == ["primary"])
+        let generation = catalogue.index.generation
+        #expect(await run(until: 60) == [2, 22, 52])
+        #expect(catalogue.index.generation == generation)
+        #expect(lines.current.count == 1 && lines.current.first?.contains("inconsistent") == true, "\(lines.current)")
+        // A listing that shows the same copy does not keep the search from the next one.
+        await catalogue.hsmTokenHasOpened("primary", showing: half, asOf: .now)
+        primary.show(complete)
+        #expect(await run(until: 60).count == 1)
+        #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["primary"])
+        #expect(catalogue.index.entry(made.hash)?.condition == .served)
+    }
+
+    @Test("shows a key as missing after its only copy, which had a fault, was removed")
+    func removed() async throws {
+        let made = try await add(.active, .processing, of: "merchant.com.example")
+        primary.add(made.key, of: "merchant.com.example")
+        var half = primary.descriptions
+        half[0].subjectPublicKeyInfo = []
+        primary.show(half)
+        await search.run()
+        #expect(catalogue.index.entry(made.hash)?.condition.name == "inconsistent")
+        primary.show([])
+        clock.pass(.seconds(10))
+        await search.run()
+        #expect(catalogue.index.entry(made.hash)?.condition == .missing)
+    }
+
     @Test("searches for missing keys of identity certificates and of Apple's API while they sign")
     func signingKeys() async throws {
         for use in [KeyUse.identity, .service] {
@@ -150,5 +193,19 @@ struct KeySearchTests {
         second.add(made.key, of: "BCR2DN4TEXAMPLE")
         await search.run()
         #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["second"])
+    }
+
+    @Test("logs the failure of an HSM token once for a key, until a search succeeds")
+    func failureLoggedOnce() async throws {
+        try await add(.active)
+        let failures = { lines.current.filter { $0.hasPrefix("an HSM token was not searched for a key") }.count }
+        primary.fail(at: .listing)
+        #expect(await run(until: 100) == [0, 10, 30, 60])
+        #expect(failures() == 1)
+        primary.recover()
+        #expect(await run(until: 50) == [0])
+        primary.fail(at: .listing)
+        #expect(await run(until: 120) == [0, 60])
+        #expect(failures() == 2)
     }
 }

@@ -41,6 +41,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     }
 
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
+    func recover() { state.withLock { $0.faults = [] } }
 
     /// Makes each later generation or import of a key and each later signature run `body` first.
     func runBeforeKeyUse(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.beforeKeyUse = body } }
