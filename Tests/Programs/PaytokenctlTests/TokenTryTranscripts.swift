@@ -63,6 +63,23 @@ struct TokenTryTranscripts {
         #expect(!result.output.contains("allow_extractable_secret"), "tier A alone")
     }
 
+    @Test("permits tier C for Google Pay alone, and says so; serves an HSM token that opens nothing else")
+    func googlePay() async throws {
+        let line = "allow_extractable_secret: true   # tier C"
+        let googlePayAlone = line + ", for Google Pay alone: leave it out without Google Pay\n"
+        for (tiers, line) in [
+            (#""tierECv1":"A","tierECv2":"C""#, googlePayAlone), (#""tierECv2":"C""#, googlePayAlone),
+            (#""tierECv1":"C","tierECv2":"C""#, line + "\n"),
+            (#""tierECv1":"A","tierECv2":"B""#, nil),
+        ] {
+            let opened = Self.opened.replacing(#""tierECv1":"A""#, with: tiers)
+            let (directory, program) = try await installation(opened.replacing(#""rsa_pss_rsae_sha256""#, with: ""))
+            let result = try await Program.run(program, arguments, environment: [:])
+            #expect(result.status == 0 && result.output.contains("In paytokend.yaml:"), "\(result) \(directory.path)")
+            #expect(result.output.contains(line ?? "allow_extractable_secret") == (line != nil), "\(tiers) \(result)")
+        }
+    }
+
     @Test("has the columns of the article's table")
     func columns() async throws {
         let (directory, program) = try await installation(Self.opened)

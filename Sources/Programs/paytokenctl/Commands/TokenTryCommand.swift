@@ -148,13 +148,17 @@ struct TokenTryCommand: AsyncParsableCommand {
     /// The HSM token's lines in paytokend.yaml.
     private func configuration(_ results: TokenTrialResults) -> String {
         let usesTierC = [results.tests?.tierECv1, results.tests?.tierRSAv1].contains("C")
+        let needsTierC = usesTierC || results.tests?.tierECv2 == "C"
         var lines = [
             "tokens:", "  - name: hsm", "    module: \(Self.quoted(Self.absolute(module)))",
             "    uri: \(Self.quoted(uri))", "    pin_file: \(Self.quoted(Self.absolute(pinFile)))",
             "    sessions: \(results["4 sessions"]?.sessions ?? 1)",
         ]
         if let initArgs { lines.append("    init_args: \(Self.quoted(initArgs))") }
-        if usesTierC { lines.append("    allow_extractable_secret: true   # tier C") }
+        if needsTierC {
+            let purpose = usesTierC ? "" : ", for Google Pay alone: leave it out without Google Pay"
+            lines.append("    allow_extractable_secret: true   # tier C\(purpose)")
+        }
         return lines.joined(separator: "\n") + "\n"
     }
 

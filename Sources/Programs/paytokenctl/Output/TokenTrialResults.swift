@@ -98,7 +98,7 @@ struct TokenTrialResults {
 
     /// True if the HSM token decrypts or signs.
     var served: Bool {
-        tests.map { $0.tierECv1 != nil || $0.tierRSAv1 != nil || !$0.tlsAlgorithms.isEmpty } ?? false
+        tests.map { [$0.tierECv1, $0.tierRSAv1, $0.tierECv2] != [nil, nil, nil] || !$0.tlsAlgorithms.isEmpty } ?? false
     }
 
     private var title: String {
