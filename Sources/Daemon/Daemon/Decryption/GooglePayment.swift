@@ -69,10 +69,9 @@ struct GooglePayment: WalletPayment {
     func checkTimesBeforeDecryption(
         _ window: SigningTimeWindow, for caller: Caller, release: Release, draft: AuditDraft
     ) throws(Refusal) {
-        let shown = refusedMessages.shown(by: paymentToken.transactionIdentifier, to: caller.name)
-        guard let shown, let expiration = shown.expiration,
+        guard let shown = refusedMessages.refusedForTimes(paymentToken.transactionIdentifier, for: caller.name),
             let refusal = Self.refusal(
-                GooglePayMessageTimes(expiration: expiration, lifetime: lifetime), window, of: release)
+                GooglePayMessageTimes(expiration: shown.expiration, lifetime: lifetime), window, of: release)
         else { return }
         draft.change { $0.authMethod = AuditText(shown.method.rawValue) }
         // As after a decryption, this check comes before the times.
@@ -97,16 +96,14 @@ struct GooglePayment: WalletPayment {
         } catch {
             // The ledger counts the refusals of a message that has a claim.
             if release.allowsFirstRelease {
-                refusedMessages.remember(
-                    payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
+                refusedMessages.count(payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
             }
             throw error
         }
         let times = GooglePayMessageTimes(expiration: payload.messageExpiration, lifetime: lifetime)
         if let refusal = Self.refusal(times, window, of: release) {
             refusedMessages.remember(
-                payload.authMethod, expiration: times.expiration, of: paymentToken.transactionIdentifier,
-                for: caller.name)
+                times.expiration, payload.authMethod, of: paymentToken.transactionIdentifier, for: caller.name)
             throw refusal
         }
         release.signedAt = times.signedAt

@@ -18,7 +18,7 @@ import Testing
     private func useUp(
         _ message: Int, for caller: String = "shop", leaving: Int = 0, in refused: RefusedMessages
     ) {
-        for _ in leaving..<Release.maximumRepeats { refused.remember(.panOnly, of: messages[message], for: caller) }
+        for _ in leaving..<Release.maximumRepeats { refused.count(.panOnly, of: messages[message], for: caller) }
     }
 
     @Test("counts each message of each caller by itself, up to the hundred")
@@ -26,7 +26,7 @@ import Testing
         let refused = RefusedMessages()
         useUp(0, leaving: 1, in: refused)
         #expect(refused.usedUp(messages[0], for: "shop") == nil)
-        refused.remember(.panOnly, of: messages[0], for: "shop")
+        refused.count(.panOnly, of: messages[0], for: "shop")
         #expect(refused.usedUp(messages[0], for: "shop") == .panOnly)
         #expect(refused.usedUp(messages[0], for: "other") == nil)
         #expect(refused.usedUp(messages[1], for: "shop") == nil)
@@ -37,12 +37,12 @@ import Testing
         let refused = RefusedMessages(capacity: 3)
         for message in 0..<3 { useUp(message, in: refused) }
         // A further refusal makes a message no newer.
-        refused.remember(.panOnly, of: messages[0], for: "shop")
-        refused.remember(.panOnly, of: messages[3], for: "shop")
+        refused.count(.panOnly, of: messages[0], for: "shop")
+        refused.count(.panOnly, of: messages[3], for: "shop")
+        // Refusals for the times do not make it forget the counts.
+        for message in messages { refused.remember(.now, .panOnly, of: message, for: "shop") }
         #expect(messages.map { refused.usedUp($0, for: "shop") } == [nil, .panOnly, .panOnly, nil])
-        // A refusal for the times takes the place of the oldest message, too.
-        refused.remember(.panOnly, expiration: .now, of: messages[0], for: "shop")
-        #expect(messages.map { refused.shown(by: $0, to: "shop") == nil } == [false, true, false, false])
+        #expect(messages.map { refused.refusedForTimes($0, for: "shop") == nil } == [true, false, false, false])
     }
 
     @Test("remembers the expiration of each message for the caller whose request was refused, and counts it as no kind")
@@ -50,12 +50,12 @@ import Testing
         let refused = RefusedMessages()
         let end = Date(timeIntervalSince1970: 1_000_000_000)
         useUp(0, leaving: 1, in: refused)
-        refused.remember(.panOnly, expiration: end, of: messages[0], for: "shop")
+        refused.remember(end, .panOnly, of: messages[0], for: "shop")
         #expect(refused.usedUp(messages[0], for: "shop") == nil)
-        refused.remember(.panOnly, of: messages[0], for: "shop")
+        refused.count(.panOnly, of: messages[0], for: "shop")
         #expect(refused.usedUp(messages[0], for: "shop") == .panOnly)
-        #expect(refused.shown(by: messages[0], to: "shop")?.expiration == end)
-        #expect(refused.shown(by: messages[0], to: "other") == nil)
-        #expect(refused.shown(by: messages[1], to: "shop") == nil)
+        #expect(refused.refusedForTimes(messages[0], for: "shop")?.expiration == end)
+        #expect(refused.refusedForTimes(messages[0], for: "other") == nil)
+        #expect(refused.refusedForTimes(messages[1], for: "shop") == nil)
     }
 }
