@@ -30,7 +30,7 @@ struct ApplePayment: WalletPayment {
         expected = try request.expected.map(ExpectedDetails.init) ?? .nothing
         let missing = expected.missing(of: caller.requireExpected)
         guard missing.isEmpty else { throw DecryptRequest.lacksExpected(missing) }
-        paymentToken = try PaymentToken(json: request.token)
+        paymentToken = try PaymentToken(ofApplePay: request.token)
         draft.setSubject(paymentToken)
         signingTime = try await TokenDecryptor.verify(paymentToken, trust: trust).0.signingTime
     }
@@ -125,7 +125,7 @@ extension TokenDecryptor {
         _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> VerifiedPaymentToken {
         let policies = policies.current
-        let paymentToken = try PaymentToken(json: json)
+        let paymentToken = try PaymentToken(ofApplePay: json)
         draft.setSubject(paymentToken)
         let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
@@ -138,6 +138,24 @@ extension TokenDecryptor {
     ) async throws(Refusal) -> (SignatureEvidence, VerifiedChain) {
         let evidence = try SignatureEvidence(of: paymentToken)
         return (evidence, try await trust.evaluate(evidence))
+    }
+}
+
+extension PaymentToken {
+    /// Parses a payment token of Apple Pay. The refusal of one of Google Pay names the paths for it.
+    fileprivate init(ofApplePay json: JSONValue) throws(Refusal) {
+        do throws(Refusal) {
+            try self.init(json: json)
+        } catch {
+            let envelope = json.stringValue.flatMap { try? JSONValue(parsing: $0) } ?? json
+            let googles = ["protocolVersion", "signedMessage", "intermediateSigningKey"]
+            guard let member = googles.first(where: { envelope.objectValue?[$0] != nil }) else { throw error }
+            throw Refusal(
+                error.code,
+                "The payment token is one of Google Pay: send it to the same path below /v1/google-pay, with "
+                    + "merchantIdentifier.",
+                details: "token.\(member)")
+        }
     }
 }
 

@@ -125,11 +125,19 @@ struct GooglePayRouteTests {
         #expect(members["details"] == .string("trust.google_pay"))
     }
 
-    @Test("refuses Google Pay tokens as malformed on Apple Pay's path")
+    @Test("refuses Google Pay tokens as malformed on Apple Pay's paths, and names the path for them")
     func applePath() async throws {
         let fixture = try await fixture()
-        let apple = try await fixture.post("/v1/decrypt", body(envelope().json, ""))
-        #expect(try JSONValue(parsing: apple.body).objectValue?["code"] == .string("malformed_token"))
+        let json = try envelope().json
+        for (path, token) in [("decrypt", json), ("decrypt", JSONText.string(json)), ("verify", json)] {
+            let refused = try await fixture.post("/v1/\(path)", body(token, ""))
+            let members = try JSONValue(parsing: refused.body).objectValue
+            #expect(refused.status == 400 && members?["code"] == .string("malformed_token"))
+            #expect(members?["message"]?.stringValue?.contains("below /v1/google-pay") == true)
+            #expect(members?["details"] == .string("token.protocolVersion"))
+        }
+        let other = try await fixture.post("/v1/decrypt", body("{\"version\":1}", ""))
+        #expect(try JSONValue(parsing: other.body).objectValue?["details"] == .string("token.version is not a string"))
         #expect(fixture.hsm.calls == 0)
     }
 }
