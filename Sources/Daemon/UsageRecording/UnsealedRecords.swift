@@ -119,6 +119,10 @@ package final class UnsealedRecords: Sendable {
                         "node": "\(holder.node)", "holder": "\(whose)", "version": "\(holder.version)",
                         "until": "\(RFC3339.string(holder.until))",
                     ])
+            case .claimsUnread(let reason):
+                logger.warning(
+                    "the claims of Google Pay messages were not read; until they are, each first release waits for a read",
+                    metadata: ["reason": "\(reason)"])
             case .failed, .dropped: break
             }
         }

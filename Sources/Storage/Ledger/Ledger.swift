@@ -337,6 +337,9 @@ public enum LedgerEvent: Sendable, Equatable {
     /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
     /// without returning the lease.
     case waitsForNodeName(NodeNameHolder)
+    /// A read of the claims of Google Pay messages has failed since the start, and is repeated until it succeeds. Until
+    /// then, each first release of such a message waits for a read.
+    case claimsUnread(reason: String)
 }
 
 /// The state of an unacknowledged commit, as read from the store. The metric `paytokend_ledger_reads_back_total` counts

@@ -55,13 +55,16 @@ package final class ClaimFilter: Sendable {
 
 extension SQLiteLedger {
     /// Inserts the claims that the ledger has, a part of them with each long read, and tries a failed read again after a
-    /// second. Ends when the ledger is closed.
-    func fillClaimFilter() {
+    /// second. Reports the first failure. Ends when the ledger is closed.
+    func fillClaimFilter(_ observe: @escaping @Sendable (LedgerEvent) -> Void) {
         Task { [weak self] in
             var last: [UInt8]? = []
+            var hasFailed = false
             while let end = last {
                 guard let self, !isClosed else { return }
                 do throws(LedgerFailure) { last = try await insertClaims(after: end) } catch {
+                    if !hasFailed, !isClosed { observe(.claimsUnread(reason: error.description)) }
+                    hasFailed = true
                     try? await Task.sleep(for: .seconds(1))
                 }
             }

@@ -94,7 +94,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             throw .notNow(path: settings.path, reason: error.description)
         }
         let ledger = try opened.get()
-        ledger.fillClaimFilter()
+        ledger.fillClaimFilter(observe)
         return ledger
     }
 

@@ -42,6 +42,22 @@ struct ClaimFilterTests {
         #expect(try filter.mayHave(Self.message(1).transactionId))
     }
 
+    @Test("reports once that the claims cannot be read")
+    func unreadable() async throws {
+        let fixture = try await GooglePayClaimTests.fixture()
+        try await Self.filled(fixture.sqlite)
+        let events = LedgerEvents()
+        try FileManager.default.moveItem(atPath: fixture.sqlite.path, toPath: fixture.sqlite.path + ".moved")
+        fixture.sqlite.fillClaimFilter(events.add)
+        try await wait(for: "the failure") { !events.all.isEmpty }
+        try FileManager.default.moveItem(atPath: fixture.sqlite.path + ".moved", toPath: fixture.sqlite.path)
+        await fixture.ledger.close()
+        let reasons = events.all.compactMap { event in
+            if case .claimsUnread(let reason) = event { reason } else { nil }
+        }
+        #expect(reasons.count == 1 && events.all.count == 1, "\(events.all)")
+    }
+
     @Test("answers for a message without a claim while the disk hangs, and leaves one with a claim to a read")
     func withoutRead() async throws {
         let fixture = try await GooglePayClaimTests.fixture()
