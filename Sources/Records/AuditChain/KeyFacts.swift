@@ -120,16 +120,18 @@ public struct RecordedHSMToken: Sendable, Equatable {
     public var firmwareVersion: AuditText
     /// The PKCS#11 library's description and version.
     public var library: AuditText
-    /// The strongest tier in which the HSM token decrypts EC_v1; nil if it does not. `tierRSAv1` is the same for RSA_v1.
+    /// The strongest tier in which the HSM token decrypts EC_v1; nil if it does not. `tierRSAv1` is the same for RSA_v1,
+    /// and `tierECv2` for Google Pay.
     public var tierECv1: AuditProtection?
     public var tierRSAv1: AuditProtection?
+    public var tierECv2: AuditProtection?
     /// A sentence for each operation that failed its self-test.
     public var shortcomings: [AuditText]
 
     public init(
         label: AuditText, serialNumber: AuditText, manufacturer: AuditText, model: AuditText,
         hardwareVersion: AuditText, firmwareVersion: AuditText, library: AuditText, tierECv1: AuditProtection?,
-        tierRSAv1: AuditProtection?, shortcomings: [AuditText]
+        tierRSAv1: AuditProtection?, tierECv2: AuditProtection? = nil, shortcomings: [AuditText]
     ) {
         self.label = label
         self.serialNumber = serialNumber
@@ -140,6 +142,7 @@ public struct RecordedHSMToken: Sendable, Equatable {
         self.library = library
         self.tierECv1 = tierECv1
         self.tierRSAv1 = tierRSAv1
+        self.tierECv2 = tierECv2
         self.shortcomings = shortcomings
     }
 
@@ -150,6 +153,7 @@ public struct RecordedHSMToken: Sendable, Equatable {
         ] where !text.text.isEmpty { writer.member(name, text.text) }
         writer.member("tierECv1", tierECv1?.rawValue)
         writer.member("tierRSAv1", tierRSAv1?.rawValue)
+        writer.member("tierECv2", tierECv2?.rawValue)
         if !shortcomings.isEmpty {
             writer.member("shortcomings", shortcomings.prefix(Self.maximumShortcomings).map(\.text))
         }

@@ -26,6 +26,7 @@ import TokenForge
         #expect(values["local"]?.boolValue == false && values["neverExtractable"]?.boolValue == false)
         let hsmToken = try #require(try await records(harness, "token_attributes").first)
         #expect(hsmToken["model"]?.stringValue == "SoftHSM v2" && hsmToken["tierECv1"]?.stringValue == "C")
+        #expect(hsmToken["tierECv2"]?.stringValue == "C")
 
         // The key that is generated after a restart is read after the index has it, and so after the other key.
         #expect(try await harness.stop().status == 0)

@@ -185,6 +185,14 @@ struct AuditEventTests {
                 #","label":"l","serialNumber":"s","manufacturer":"m","model":"o","hardwareVersion":"1.2","#
                     + #""library":"lib 1","tierECv1":"B","shortcomings":["RSA_v1: no."]"#
             ),
+            (
+                .tokenAttributes(
+                    RecordedHSMToken(
+                        label: AuditText("l"), serialNumber: AuditText(""), manufacturer: AuditText(""),
+                        model: AuditText(""), hardwareVersion: AuditText(""), firmwareVersion: AuditText(""),
+                        library: AuditText(""), tierECv1: .a, tierRSAv1: .b, tierECv2: .c, shortcomings: [])),
+                "token_attributes", #","label":"l","tierECv1":"A","tierRSAv1":"B","tierECv2":"C""#
+            ),
             (.keyObjectsDestroy, "key_objects_destroy", ""),
             (.keyAdopt(approval: approval), "key_adopt", #","approval":"01020304""#),
             (.csrCreate, "csr_create", ""),

@@ -167,6 +167,7 @@ extension RecordedHSMToken {
             firmwareVersion: AuditText(description.firmwareVersion), library: AuditText(description.library),
             tierECv1: description.tierECv1.map(AuditProtection.init),
             tierRSAv1: description.tierRSAv1.map(AuditProtection.init),
+            tierECv2: description.tierECv2.map(AuditProtection.init),
             shortcomings: description.shortcomings.map { AuditText($0) })
     }
 }
