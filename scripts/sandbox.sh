@@ -184,7 +184,7 @@ sandbox_google() {
     sandbox_trust='google_pay: authority/google-pay-keys.json'
     sandbox_extra+="
 access:
-  - { name: sandbox, user: \"$(id -u)\", roles: [decrypt, audit, admin], $SANDBOX_GOOGLE_RULE }"
+  - { name: sandbox, user: \"$(id -u)\", roles: [decrypt, session, portal-read, audit, admin], $SANDBOX_GOOGLE_RULE }"
 }
 
 sandbox_run() {
