@@ -89,4 +89,20 @@ import TokenForge
         #expect(refused.status == 64)
         #expect(refused.error.contains(named))
     }
+
+    @Test(
+        "names the option for a public key that is no point, and the form that it expects",
+        arguments: [
+            ("", "base64 of 0 bytes"), ("BPhV", "base64 of 3 bytes"), ("9c1185a5…", "not base64"),
+            (Data(repeating: 4, count: 65).base64EncodedString(), "not a point on P-256"),
+            (P256.KeyAgreement.PrivateKey().publicKey.derRepresentation.base64EncodedString(), "base64 of 91 bytes"),
+        ])
+    func publicKey(text: String, found: String) async throws {
+        let refused = try await Program.run(
+            Program.built("token-forge"),
+            ["google-mint", "nowhere", "--merchant-identifier", "BCR2DN4TEXAMPLE", "--public-key", text])
+        #expect(refused.status == 64)
+        #expect(refused.error.contains("--public-key"), "\(refused)")
+        #expect(refused.error.contains("\(found); expected is base64 of the uncompressed point, 65 bytes"))
+    }
 }

@@ -41,8 +41,10 @@ struct GoogleMintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The merchant's identifier at Google, without merchant:.", valueName: "ID"))
     var merchantIdentifier: String
 
-    @Option(help: ArgumentHelp("Base64 of the point, as `paytokenctl key public-key` prints it.", valueName: "POINT"))
-    var publicKey: String
+    @Option(
+        help: ArgumentHelp("Base64 of the point, as `paytokenctl key public-key` prints it.", valueName: "POINT"),
+        transform: GooglePayPoint.parse)
+    var publicKey: P256.KeyAgreement.PublicKey
 
     @Option(
         help: ArgumentHelp(
@@ -71,10 +73,6 @@ struct GoogleMintCommand: ParsableCommand {
 
     func run() throws {
         let forge = try GooglePayForge(root: key("root"), intermediateKey: key("intermediate"))
-        guard let point = Data(base64Encoded: publicKey) else {
-            throw ValidationError("--public-key: not base64")
-        }
-        let merchantKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
         let signedAt = try SigningTime.parse(signingTime)
         // Google signs an intermediate key once, and uses it for days.
         var first: GooglePayEnvelope?
@@ -84,7 +82,7 @@ struct GoogleMintCommand: ParsableCommand {
             let plaintext = GooglePayForge.plaintext(expiring: expiration)
             return try (0..<perMessageId).map { _ in
                 var envelope = try forge.mint(
-                    plaintext, to: merchantKey, recipient: "merchant:\(merchantIdentifier)", expiration: expiration)
+                    plaintext, to: publicKey, recipient: "merchant:\(merchantIdentifier)", expiration: expiration)
                 let signed = first ?? envelope
                 first = signed
                 (envelope.signedKey, envelope.signatures) = (signed.signedKey, signed.signatures)
@@ -100,5 +98,25 @@ struct GoogleMintCommand: ParsableCommand {
     private func key(_ name: String) throws -> P256.Signing.PrivateKey {
         let file = URL(filePath: directory).appending(path: "google-\(name).key.pem")
         return try P256.Signing.PrivateKey(pemRepresentation: String(contentsOf: file, encoding: .utf8))
+    }
+}
+
+/// The option `--public-key`.
+enum GooglePayPoint {
+    private static let byteCount = 65
+
+    /// - Parameter text: base64 of an uncompressed point on P-256.
+    @Sendable static func parse(_ text: String) throws -> P256.KeyAgreement.PublicKey {
+        let found: String
+        switch Data(base64Encoded: text) {
+        case nil: found = "not base64"
+        case let point? where point.count != byteCount: found = "base64 of \(point.count) bytes"
+        case let point?:
+            if let key = try? P256.KeyAgreement.PublicKey(x963Representation: point) { return key }
+            found = "not a point on P-256"
+        }
+        throw ValidationError(
+            "\(found); expected is base64 of the uncompressed point, \(byteCount) bytes, as `paytokenctl key public-key KEY` "
+                + "prints it")
     }
 }
