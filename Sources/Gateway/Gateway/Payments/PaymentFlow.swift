@@ -142,7 +142,7 @@ struct PaymentFlow: Sendable {
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
-                "This payment token was sent before with another orderId or other expectations, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/\(request.walletRequest.wallet.rawValue)/{transactionId} before the customer authorizes again.",
+                "This payment token was sent before with another orderId, amount, currency or other statement, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/\(request.walletRequest.wallet.rawValue)/{transactionId} before the customer authorizes again.",
                 details: Hexadecimal.encode(request.tokenIdentity.transactionIdentifier)
             )
         case .underWay:
