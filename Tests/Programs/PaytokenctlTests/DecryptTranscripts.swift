@@ -244,6 +244,7 @@ struct DecryptTranscripts {
         let result = try await Command.paytokenctl(
             ["verify", "-", "--merchant-identifier", "BCR2"], socket: daemon.path, input: paymentToken)
         #expect(result.status == 64 && result.error.contains("leave out --merchant-identifier"), "\(result)")
+        #expect(result.error.contains("paymentMethodData.tokenizationData.token"), "\(result)")
         #expect(daemon.asked == [])
     }
 }

@@ -91,7 +91,7 @@ struct DecryptCommand: AsyncParsableCommand {
             request = .post("/v1/google-pay/decrypt", body: try googlePayBody(paymentToken: paymentToken))
             read = { GooglePayDecryptAnswer.read($0)?.members }
         } else {
-            try refuse(googlePayOptions, "is no payment token of Google Pay")
+            try refuse(googlePayOptions, InputFile.isNoGooglePay)
             let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
             request = .post(
                 "/v1/decrypt", body: requestBody(paymentToken: paymentToken, applicationData: applicationData))

@@ -54,7 +54,7 @@ struct VerifyCommand: AsyncParsableCommand {
                 .usage,
                 isGooglePay
                     ? "\(InputFile.name(file)) is a payment token of Google Pay; name its merchant with --merchant-identifier."
-                    : "\(InputFile.name(file)) is no payment token of Google Pay; leave out --merchant-identifier.")
+                    : "\(InputFile.name(file)) \(InputFile.isNoGooglePay); leave out --merchant-identifier.")
         }
         let body = VerifyRequest.body(paymentToken: paymentToken, at: at, merchantIdentifier: merchantIdentifier)
         if isGooglePay {

@@ -117,5 +117,9 @@ enum InputFile {
         return json?.objectValue.map { $0["protocolVersion"] != nil || $0["signedMessage"] != nil } ?? false
     }
 
+    /// The predicate of a message about a file that is no payment token of Google Pay. Users have the object around it too.
+    static let isNoGooglePay =
+        "is no payment token of Google Pay, which is the value of paymentMethodData.tokenizationData.token"
+
     static func name(_ path: String) -> String { path == "-" ? "Standard input" : path }
 }
