@@ -116,6 +116,8 @@ struct ArgumentsTests {
                 "token", "init", "--module", "m", "--label", String(repeating: "l", count: 33), "--so-pin-file", "f",
                 "--pin-file", "f",
             ],
+            ["trust", "google-pay", "fetch", "f", "--proxy", "socks://proxy:1080"],
+            ["trust", "google-pay", "fetch", "f", "--test-server", "payments.example.com:443"],
         ])
     func usage(arguments: [String]) throws {
         let error = try #require(throws: (any Error).self) { _ = try Paytokenctl.parseAsRoot(arguments) }

@@ -72,6 +72,15 @@ struct TrustFetchCommand: AsyncParsableCommand {
     var testServer: String?
     @OptionGroup var format: OutputOptions
 
+    func validate() throws {
+        if let proxy, HTTPProxy(proxy) == nil {
+            throw ValidationError("--proxy is http://HOST:PORT, without a user, a password or a path.")
+        }
+        if let testServer, FixedHost.Way.testServer(testServer) == nil {
+            throw ValidationError("--test-server is a loopback address and a port, as in 127.0.0.1:9443.")
+        }
+    }
+
     func run() async throws {
         let source = try GoogleRootKeySource(isTest: test, way())
         // The lock is taken first: a directory that cannot be written costs no request, and of two commands one makes it.
@@ -91,12 +100,7 @@ struct TrustFetchCommand: AsyncParsableCommand {
 
     private func way() throws -> FixedHost.Way {
         var way = FixedHost.Way()
-        if let proxy {
-            way.proxy = HTTPProxy(proxy)
-            guard way.proxy != nil else {
-                throw ValidationError("--proxy is http://HOST:PORT, without a user, a password or a path.")
-            }
-        }
+        way.proxy = proxy.flatMap { HTTPProxy($0) }
         if let trust {
             guard let roots = FixedHost.Way.roots(inFile: trust) else {
                 throw CommandFailure(.unreadable, "\(trust) has no certificate in PEM.")
@@ -106,9 +110,6 @@ struct TrustFetchCommand: AsyncParsableCommand {
         }
         if let testServer {
             way.testServer = FixedHost.Way.testServer(testServer)
-            guard way.testServer != nil else {
-                throw ValidationError("--test-server is a loopback address and a port, as in 127.0.0.1:9443.")
-            }
             Console.error("warning: the keys come from a server on this host and not from Google.")
         }
         return way
