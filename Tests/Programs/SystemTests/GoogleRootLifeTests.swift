@@ -76,10 +76,21 @@ import TokenForge
         #expect(unknown.status == 1, "\(unknown)")
         #expect(try await harness.paytokenctl(["reload"]).status == 0)
         #expect(try await code(next, "4") == "signature_invalid")
+        let elsewhere = try await change(
+            "accept", next, ["--fetched", fetched, "--accepted", harness.directory.path("elsewhere.json")])
+        #expect(elsewhere.status == 1 && elsewhere.error.contains("does not trust it"), "\(elsewhere)")
+        #expect(try await code(next, "4a") == "signature_invalid")
         let accepted = try await change("accept", next, ["--fetched", fetched])
         #expect(accepted.status == 0 && accepted.output.contains("trust.google_pay_roots"), "\(accepted)")
         #expect(try await code(next, "5") == nil)
         #expect(try await code(google.forge, "6") == nil)
+
+        // A file that the configuration does not name changes nothing, and the command says so.
+        let other = harness.directory.path("other.json")
+        try FileManager.default.copyItem(atPath: harness.directory.path("google.json"), toPath: other)
+        let ineffective = try await change("remove", next, ["--accepted", other])
+        #expect(ineffective.status == 1 && ineffective.error.contains("still trusts it"), "\(ineffective)")
+        #expect(try await code(next, "6a") == nil)
 
         try await fetch([next])
         #expect(try await code(google.forge, "7") == nil)

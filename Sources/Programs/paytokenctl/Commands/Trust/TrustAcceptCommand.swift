@@ -17,12 +17,16 @@ struct AcceptedKeysOptions: ParsableArguments {
     var noReload = false
     @OptionGroup var change: ChangeOptions
 
-    /// Replaces the file of accepted keys, and has the daemon reload its configuration, which records the person.
+    /// Replaces the file of accepted keys, and has the daemon reload its configuration, which records the person. Fails if
+    /// the change has no effect there: the configuration may name another file.
     ///
     /// - Parameters:
     ///   - done: a sentence about the change.
+    ///   - isTrusted: true if the daemon then trusts the key, and false if it does not.
     ///   - edit: returns the new keys; receives the old ones.
-    func apply(_ done: String, _ edit: ([GoogleRootKey]) throws -> [GoogleRootKey]) async throws {
+    func apply(
+        _ done: String, isTrusted: Bool, _ edit: ([GoogleRootKey]) throws -> [GoogleRootKey]
+    ) async throws {
         let file = change.dryRun.isDryRun ? nil : try GoogleRootKeyFiles.replacement(of: accepted)
         let old = try GoogleRootKeyFiles.read(accepted)
         guard old?.fetch == nil else {
@@ -43,6 +47,17 @@ struct AcceptedKeysOptions: ParsableArguments {
                     "The file is changed, and not yet in force; paytokenctl reload puts it in force."
                 ])
         }
+        let (status, _) = try await change.socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
+        let trusted = (status.trust.googlePay ?? []).contains { $0.sha256 == fingerprint.hex }
+        guard trusted == isTrusted else {
+            throw CommandFailure(
+                .no,
+                isTrusted
+                    ? "\(accepted) has the key, but the daemon does not trust it: its configuration names other files. "
+                        + "Compare trust.google_pay and trust.google_pay_fetched with --accepted and --fetched."
+                    : "\(accepted) no longer has the key, but the daemon still trusts it: its configuration names another "
+                        + "file (trust.google_pay), or accepts each fetched key (trust.google_pay_auto_accept).")
+        }
     }
 }
 
@@ -57,7 +72,8 @@ struct TrustAcceptCommand: AsyncParsableCommand {
               paytokenctl trust google-pay accept 3f5c…64 digits
 
             The command copies the key from the fetched file into the accepted one, which only an account that may change \
-            the configuration can write. The reload records the person, and the keys before and after.
+            the configuration can write. The reload records the person, and the keys before and after. If the daemon then \
+            does not trust the key, because its configuration names other files, the exit status is 1.
             """)
 
     @OptionGroup var options: AcceptedKeysOptions
@@ -85,7 +101,8 @@ struct TrustAcceptCommand: AsyncParsableCommand {
                 "The key \(hex) is of Google's TEST environment, in which anyone can order payment tokens with test "
                     + "cards; --test permits it.")
         }
-        try await options.apply("the key \(hex) is accepted until \(RFC3339.string(key.expiration))") { old in
+        let done = "the key \(hex) is accepted until \(RFC3339.string(key.expiration))"
+        try await options.apply(done, isTrusted: true) { old in
             old.filter { $0.hex != hex } + [key]
         }
     }
@@ -106,7 +123,7 @@ struct TrustRemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         let hex = options.fingerprint.hex
-        try await options.apply("the key \(hex) is removed") { old in
+        try await options.apply("the key \(hex) is removed", isTrusted: false) { old in
             let rest = old.filter { $0.hex != hex }
             guard rest.count < old.count else { throw CommandFailure(.no, "\(options.accepted) has no key \(hex).") }
             guard !rest.isEmpty else {
