@@ -10,6 +10,22 @@ import Testing
 
 @Suite("The file of Google's root keys")
 struct RootKeyFileTests {
+    @Test("shows the root keys of Google Pay in status, and how to get one if none counts")
+    func googleRootKeys() async throws {
+        for (keys, line) in [
+            (
+                #"{"notAfter":"2030-01-31T12:00:00Z","sha256":"\#(String(repeating: "ab", count: 32))"}"#,
+                "Google Pay  abababab until 2030-01-31T12:00:00Z\n"
+            ),
+            ("", "Google Pay  no root key counts: paytokenctl trust google-pay fetch, then accept\n"),
+        ] {
+            let status = Sample.status().replacing(#""roots":[],"#, with: #""roots":[],"googlePay":[\#(keys)],"#)
+            let daemon = try await FakeDaemon(["GET /v1/status": .ok(status)])
+            let result = try await Command.paytokenctl(["status", "--wide"], socket: daemon.path)
+            #expect(result.output.contains(line), "\(result)")
+        }
+    }
+
     @Test(
         "is fresh for max-age minus Age, at most seven days",
         arguments: [

@@ -180,18 +180,10 @@ struct AuditEventTests {
                     RecordedHSMToken(
                         label: AuditText("l"), serialNumber: AuditText("s"), manufacturer: AuditText("m"),
                         model: AuditText("o"), hardwareVersion: AuditText("1.2"), firmwareVersion: AuditText(""),
-                        library: AuditText("lib 1"), tierECv1: .b, tierRSAv1: nil,
+                        library: AuditText("lib 1"), tierECv1: .b, tierRSAv1: nil, tierECv2: .c,
                         shortcomings: [AuditText("RSA_v1: no.")])), "token_attributes",
                 #","label":"l","serialNumber":"s","manufacturer":"m","model":"o","hardwareVersion":"1.2","#
-                    + #""library":"lib 1","tierECv1":"B","shortcomings":["RSA_v1: no."]"#
-            ),
-            (
-                .tokenAttributes(
-                    RecordedHSMToken(
-                        label: AuditText("l"), serialNumber: AuditText(""), manufacturer: AuditText(""),
-                        model: AuditText(""), hardwareVersion: AuditText(""), firmwareVersion: AuditText(""),
-                        library: AuditText(""), tierECv1: .a, tierRSAv1: .b, tierECv2: .c, shortcomings: [])),
-                "token_attributes", #","label":"l","tierECv1":"A","tierRSAv1":"B","tierECv2":"C""#
+                    + #""library":"lib 1","tierECv1":"B","tierECv2":"C","shortcomings":["RSA_v1: no."]"#
             ),
             (.keyObjectsDestroy, "key_objects_destroy", ""),
             (.keyAdopt(approval: approval), "key_adopt", #","approval":"01020304""#),
