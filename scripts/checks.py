@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 
-SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "derives", "differential", "sessions", "payments",
-         "upgrade"]
+SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "overload", "derives", "differential", "sessions",
+         "payments", "upgrade"]
 CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/check-structure"], ["scripts/check-language"], ["scripts/check-documents"], ["scripts/test-docs"],
           ["scripts/mutate", "--check"], ["scripts/model", "--short"], ["scripts/check-history", "--self-test"],

@@ -86,12 +86,12 @@ def pair(payment, other):
 
 class Connection:
     """A connection with at most one request under way."""
-    __slots__ = ("socket", "tag", "began", "received")
+    __slots__ = ("socket", "tag", "began", "received", "head")
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
-        self.tag, self.began, self.received = None, 0.0, b""
+        self.tag, self.began, self.received, self.head = None, 0.0, b"", b""
 
     def send(self, tag, request):
         self.tag, self.received, self.began = tag, b"", time.monotonic()
@@ -99,7 +99,7 @@ class Connection:
 
     def receive(self):
         """Returns status, body, and True if the daemon closes the connection after this answer. Returns None while bytes are
-        missing."""
+        missing. The answer's head is in `head` then."""
         piece = self.socket.recv(262144)
         if not piece:
             raise ConnectionResetError
@@ -107,7 +107,7 @@ class Connection:
         end = self.received.find(b"\r\n\r\n")
         if end < 0:
             return None
-        head = self.received[:end + 2]
+        self.head = head = self.received[:end + 2]
         length = LENGTH.search(head)
         body = self.received[end + 4:]
         if length is None or len(body) < int(length[1]):

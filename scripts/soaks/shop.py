@@ -48,6 +48,14 @@ class Payment:
         return True
 
 
+class Client:
+    """A client of the gateway, and its key."""
+
+    def __init__(self, name):
+        made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
+        self.name, self.key, self.key_sha256 = name, made["key"].encode(), made["key_sha256"]
+
+
 class Shop:
     """The three programs, and the payments so far."""
     # The most that one list returns.
@@ -60,9 +68,8 @@ class Shop:
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
-        if like is None:
-            made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
-        self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
+        self.client = like.client if like else Client("shop")
+        self.key = self.client.key
         self.with_google = like.with_google if like else with_google
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
@@ -74,18 +81,20 @@ class Shop:
         self.payments, self.counts = [], collections.Counter()
         self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
-    def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
-        """Writes the configuration of the gateway's next start."""
+    def configure(self, paytokend=None, simulator="simulator.sock", store="store", connections=1024, others=()):
+        """Writes the configuration of the gateway's next start. connections: the maximum of each client. others: more clients."""
         google = f", google_pay: {{ merchants: [{load.GOOGLE_MERCHANT}] }}" if self.with_google else ""
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
-            "limits: { requests_per_second: 100000, burst: 100000, max_connections: 2048, max_connections_per_client: 1024 }\n"
+            "limits: { requests_per_second: 100000, burst: 100000, "
+            f"max_connections: 2048, max_connections_per_client: {connections} }}\n"
             f"store: {{ url: '{self.database or f'sqlite:{store}/payments.sqlite'}' }}\ndeadline: 3s\n"
             f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*']"
             f"{google} }}]\n"
-            f"clients: [{{ name: shop, key_sha256: '{self.key_sha256}', merchants: ['*'], "
-            f"operations: [pay, status]{google} }}]\n"
+            + "clients:\n" + "".join(
+                f"  - {{ name: {client.name}, key_sha256: '{client.key_sha256}', merchants: ['*'], operations: [pay, status]{google} }}\n"
+                for client in (self.client, *others)) +
             "log: { level: warning }\n")
 
     def mint(self, count):
