@@ -23,6 +23,8 @@ final class KeySearch: Sendable {
     /// The time for all pauses. A test sets it.
     private let instant: @Sendable () -> ContinuousClock.Instant
     private let searched = Mutex<[PublicKeyHash: Searches]>([:])
+    /// True if the next search of ``run()`` is first for a key whose copies all have a fault, and not for one without a copy.
+    private let prefersFaulty = Mutex(false)
 
     /// The searches for one key.
     private struct Searches {
@@ -57,7 +59,8 @@ final class KeySearch: Sendable {
     func start() -> Task<Void, Never> { Task.repeating(every: Self.pause) { [self] in await run() } }
 
     /// Searches for one key of the ledger that waits for its activation or is in use, and that this node lacks: a key that
-    /// was never searched for, or the one whose next search has been due the longest.
+    /// was never searched for, or the one whose next search has been due the longest. A fault may last for ever, so the keys
+    /// whose copies all have one get every other search, if others are due too.
     func run() async {
         let now = clock.now()
         let names = Set(hsmTokens.filter(\.isServing).map(\.name))
@@ -67,8 +70,14 @@ final class KeySearch: Sendable {
                     || entry.use.isPermitted(in: entry.state, at: now, cutOff: entry.cutOff))
                 && !names.isSubset(of: entry.hsmTokens)
         }
-        let searched = searched.withLock(\.self)
-        let next = lacking.map(\.publicKeyHash).min { first, second in
+        let (searched, moment) = (searched.withLock(\.self), instant())
+        let due = lacking.filter { searched[$0.publicKeyHash].map { $0.until <= moment } ?? true }
+        let isFaulty = prefersFaulty.withLock { prefersFaulty in
+            defer { prefersFaulty.toggle() }
+            return prefersFaulty
+        }
+        let preferred = due.filter { ($0.hsmTokens.isEmpty && $0.condition != .missing) == isFaulty }
+        let next = (preferred.isEmpty ? due : preferred).map(\.publicKeyHash).min { first, second in
             guard let second = searched[second] else { return false }
             return searched[first].map { $0.until < second.until } ?? true
         }
@@ -89,6 +98,7 @@ final class KeySearch: Sendable {
         guard isDue, var last = searched.withLock({ $0[key]?.last }) else { return }
         let entry = catalogue.index.entry(key)
         if entry != last.entry { last.shown = [:] }
+        last.entry = entry
         for hsmToken in hsmTokens where entry?.hsmTokens.contains(hsmToken.name) != true && hsmToken.isServing {
             do throws(Refusal) {
                 let shown = try await refusing(hsm: await hsmToken.describeKey(key))
@@ -96,6 +106,7 @@ final class KeySearch: Sendable {
                 let staysAbsent = shown.isEmpty && entry?.shownBy.contains(hsmToken.name) != true
                 if !staysAbsent, shown != last.shown[hsmToken.name] {
                     try await refusing(ledger: await catalogue.keyChanged(key, shown: [(hsmToken.name, shown)]))
+                    last.entry = catalogue.index.entry(key)
                 }
                 (last.shown[hsmToken.name], last.failures[hsmToken.name]) = (shown, nil)
             } catch {
@@ -107,7 +118,7 @@ final class KeySearch: Sendable {
                     ])
             }
         }
-        last.entry = catalogue.index.entry(key)
+        // Another change of the index meanwhile makes the next search state what it finds.
         searched.withLock { [last] in $0[key]?.last = last }
     }
 }

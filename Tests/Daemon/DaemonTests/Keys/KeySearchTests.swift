@@ -178,6 +178,24 @@ struct KeySearchTests {
         #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["primary"])
     }
 
+    @Test("finds a copy in time, however many other keys have copies with a fault")
+    func manyFaultyKeys() async throws {
+        for number in 0..<40 {
+            let made = try await add(.active, .processing, of: "merchant.com.example.\(number)")
+            primary.add(made.key, of: "merchant.com.example.\(number)")
+        }
+        var half = primary.descriptions
+        for place in half.indices { half[place].subjectPublicKeyInfo = [] }
+        primary.show(half)
+        _ = await run(until: 200)
+        #expect(catalogue.index.entries.allSatisfy { $0.condition.name == "inconsistent" })
+        let made = try await add(.active, .processing, of: "merchant.com.example")
+        _ = await run(until: 4)
+        second.add(made.key, of: "merchant.com.example")
+        _ = await run(until: 14)
+        #expect(catalogue.index.entry(made.hash)?.hsmTokens == ["second"])
+    }
+
     @Test(
         "searches for no key that decrypts no more",
         arguments: [KeyState.suspended, .deactivated, .compromised, .destroyed], [KeyUse.googlePay, .processing])
