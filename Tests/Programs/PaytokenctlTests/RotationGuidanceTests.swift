@@ -98,6 +98,7 @@ struct RotationGuidanceTests {
                 .text(of: RotationStatus.Step(name: "drain", status: "done", text: ""))
         }
         #expect(drain("finish", Self.key()) == "The old key is unused")
+        #expect(drain("cut-off", Self.key("deactivated", cutOff: Self.noon)) == "Ended by the removal")
         #expect(
             drain("cut-off", Self.key("deactivated", opened: 2, cutOff: Self.noon))
                 == "Ended by the removal; 2 tokens opened with the old key within the last hour")

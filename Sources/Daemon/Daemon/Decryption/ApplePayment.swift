@@ -142,19 +142,19 @@ extension TokenDecryptor {
 }
 
 extension PaymentToken {
-    /// Parses a payment token of Apple Pay. The refusal of one of Google Pay names the paths for it.
+    /// Parses a payment token of Apple Pay. The refusal of one of Google Pay says so.
     fileprivate init(ofApplePay json: JSONValue) throws(Refusal) {
         do throws(Refusal) {
             try self.init(json: json)
         } catch {
             let envelope = json.stringValue.flatMap { try? JSONValue(parsing: $0) } ?? json
-            let googles = ["protocolVersion", "signedMessage", "intermediateSigningKey"]
-            guard let member = googles.first(where: { envelope.objectValue?[$0] != nil }) else { throw error }
+            guard let members = envelope.objectValue, members["version"] == nil, members["data"] == nil,
+                members["paymentData"] == nil,
+                let google = ["protocolVersion", "signedMessage"].first(where: { members[$0] != nil })
+            else { throw error }
             throw Refusal(
-                error.code,
-                "The payment token is one of Google Pay: send it to the same path below /v1/google-pay, with "
-                    + "merchantIdentifier.",
-                details: "token.\(member)")
+                error.code, "This is a payment token of Google Pay, which has a path of its own.",
+                details: "token.\(google)")
         }
     }
 }

@@ -352,7 +352,7 @@ struct KeyRotations: Sendable {
         let ofEachUse = try await rotations(of: merchant)
         let all = ofEachUse.filter { $0.use == finish.use }
         guard let any = all.first else {
-            if ofEachUse.contains(where: { $0.use == .googlePay }) {
+            if finish.use == .processing, ofEachUse.contains(where: { $0.use == .googlePay }) {
                 throw Refusal(
                     .invalidState,
                     "An old Google Pay key is deactivated by a person's statement that it was removed in Google's console.",

@@ -86,9 +86,10 @@ extension Rotation {
 
     private func remark(onSilent key: Key) -> String {
         if key.refusedLastHour > 0 {
-            return
-                "\(uses(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
-                + "the last hour and could not be opened\(Self.unsigned)."
+            let name = "the \(key.keyRecord.state.rawValue) key \(key.short)"
+            return isGooglePay
+                ? "\(uses(key.refusedLastHour)) that \(name) opened were refused within the last hour."
+                : "\(uses(key.refusedLastHour)) named \(name) within the last hour and could not be opened\(Self.unsigned)."
         }
         if key.keyRecord.state == .suspended { return "Key \(key.short) is suspended: resume or retire it." }
         return

@@ -2,6 +2,7 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Encodings
+import Foundation
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -41,7 +42,8 @@ struct StatusCommand: AsyncParsableCommand {
 
     private static func googlePay(_ trust: TrustStatus) -> [(String, String)] {
         guard let keys = trust.googlePay else { return [] }
-        let shown = keys.map { "\($0.sha256.prefix(8)) until \(RFC3339.string($0.notAfter))" }
+        let shown = keys.filter { $0.notAfter > Date() }
+            .map { "\($0.sha256.prefix(8)) until \(RFC3339.string($0.notAfter))" }
         let none = "no root key counts: paytokenctl trust google-pay fetch, then accept"
         return [("Google Pay", shown.isEmpty ? none : shown.joined(separator: "; "))]
     }

@@ -117,7 +117,7 @@ enum InputFile {
         return json?.objectValue.map { $0["protocolVersion"] != nil || $0["signedMessage"] != nil } ?? false
     }
 
-    /// The predicate of a message about a file that is no payment token of Google Pay. Users have the object around it too.
+    /// The predicate of a message about a file that is no payment token of Google Pay. Users often pass the enclosing object.
     static let isNoGooglePay =
         "is no payment token of Google Pay, which is the value of paymentMethodData.tokenizationData.token"
 

@@ -140,7 +140,8 @@ struct RotationGuidance {
             // The removal may have been forced, so it shows nothing about the old key's use.
             guard rotation.phase == "cut-off" else { return "The old key is unused" }
             let late = endingKeys.reduce(0) { $0 + $1.openedLastHour }
-            return "Ended by the removal; \(uses(late)) opened with the old key within the last hour"
+            return "Ended by the removal"
+                + (late == 0 ? "" : "; \(uses(late)) opened with the old key within the last hour")
         case "finish" where isGooglePay:
             return isDone
                 ? "Old key removed in Google's console" : "Remove the old key in Google's console, then rotate removed"

@@ -71,7 +71,8 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// The time of the key's last first release or signature; null if there was none.
     @Nullable public var lastUse: Date?
     /// The number of payment tokens with this publicKeyHash that this process refused within the last hour, without
-    /// replays. The number is unverified, since Apple's signature does not cover the publicKeyHash.
+    /// replays. The number is unverified, since Apple's signature does not cover the publicKeyHash. For a Google Pay key: the
+    /// messages that it opened and that were refused.
     public var refusedLastHour: Int
     /// The reason why no available HSM token can use the key now, in any state of the key; absent while one can use it.
     public var fault: String?

@@ -82,6 +82,10 @@ struct GooglePayRotationPhasesTests {
             rotation.remarks.contains(
                 "Refused within the last hour and not counted: 1 payment token that the new key opened, 2 payment tokens "
                     + "that the old key opened."), "\(rotation.remarks)")
+        let suspended = key(1, .suspended, daysOld: 400, refused: 2)
+        #expect(
+            try self.rotation(suspended, key(2, .active, daysOld: 90)).remarks.contains(
+                "2 payment tokens that the suspended key \(suspended.short) opened were refused within the last hour."))
     }
 
     @Test("waits for the new key's first message, then for the old key's quiet time, then for its removal")

@@ -133,7 +133,7 @@ struct GooglePayRouteTests {
             let refused = try await fixture.post("/v1/\(path)", body(token, ""))
             let members = try JSONValue(parsing: refused.body).objectValue
             #expect(refused.status == 400 && members?["code"] == .string("malformed_token"))
-            #expect(members?["message"]?.stringValue?.contains("below /v1/google-pay") == true)
+            #expect(members?["message"]?.stringValue?.contains("a payment token of Google Pay") == true)
             #expect(members?["details"] == .string("token.protocolVersion"))
         }
         let other = try await fixture.post("/v1/decrypt", body("{\"version\":1}", ""))

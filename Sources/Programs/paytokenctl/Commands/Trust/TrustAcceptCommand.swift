@@ -47,16 +47,25 @@ struct AcceptedKeysOptions: ParsableArguments {
                     "The file is changed, and not yet in force; paytokenctl reload puts it in force."
                 ])
         }
-        let (status, _) = try await change.socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
+        let (status, _): (StatusAnswer, [UInt8])
+        do {
+            (status, _) = try await change.socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
+        } catch let failure as CommandFailure {
+            throw CommandFailure(
+                failure.status, failure.message,
+                more: failure.more + [
+                    "The daemon has reloaded its configuration; paytokenctl status shows if it uses the change."
+                ])
+        }
         let trusted = (status.trust.googlePay ?? []).contains { $0.sha256 == fingerprint.hex }
         guard trusted == isTrusted else {
             throw CommandFailure(
                 .no,
                 isTrusted
-                    ? "\(accepted) has the key, but the daemon does not trust it: its configuration names other files. "
+                    ? "\(accepted) has the key, but the daemon does not trust it: its configuration may name other files. "
                         + "Compare trust.google_pay and trust.google_pay_fetched with --accepted and --fetched."
-                    : "\(accepted) no longer has the key, but the daemon still trusts it: its configuration names another "
-                        + "file (trust.google_pay), or accepts each fetched key (trust.google_pay_auto_accept).")
+                    : "\(accepted) no longer has the key, but the daemon still trusts it: its configuration may name another "
+                        + "file (trust.google_pay), or accept each fetched key (trust.google_pay_auto_accept).")
         }
     }
 }
