@@ -7,11 +7,12 @@ uses a free connection or a new one, as the clients of a growing queue do, so th
 have (listener.max_connections_per_uid; limits.max_connections_per_client of the gateway). Meanwhile another user, or another client
 of the gateway, pays one after the other. Figures are of one round, and the median of the rounds counts.
 
-The soak fails if the rate of payments is less than 0.9 of the maximum; if an answer is anything but a payment or a refusal (503
-`overloaded`; 429 `rate_limited` of the gateway) with the header Retry-After; if a payment took more than three times as long as the
-HSM needs for all connections; if the other caller was refused, or its median is not less than half of the caller's; if a refusal costs
-more than half of a payment's processor time (not with --short); or if the ledger has another number of claims than payments were
-answered.
+The soak fails if the rate of payments is less than 0.9 of the maximum (0.5 with --short); if an answer is anything but a payment or
+a refusal (503 `overloaded`; 429 `rate_limited` of the gateway) with the header Retry-After; if a payment took more than three times
+as long as the HSM needs for all connections; if the other caller was refused, or its median is not less than half of the caller's;
+or if the ledger has another number of claims than payments were answered. Then the same number of payments, without the latency,
+and of refusals follow one another without a pause: a refusal must take at most half of a payment's processor time (not judged with
+--short).
 """
 import contextlib
 import multiprocessing
@@ -35,6 +36,10 @@ LATENCY, SHORT = 0.05, 0.1
 PLACES = 128
 OVERLOAD = 2
 GOODPUT, LATEST, REFUSAL = 0.9, 3.0, 0.5
+# The goodput of --short, which has one round, and shares the machine with other programs.
+SHORT_GOODPUT = 0.5
+# The number of payments, and of refusals, whose processor time --short measures.
+PRICED = 200
 # The amount of each payment, in cents.
 CENTS = 1000
 
@@ -54,6 +59,10 @@ class Daemon:
     def request(self, token, number):
         return load.decrypt(token, b"order-%d" % number)
 
+    def question(self, _):
+        """Returns a request that needs no payment token."""
+        return load.get("/readyz")
+
     def processor_time(self):
         return sum(map(service.processor_time, self.there.daemon.processes()))
 
@@ -71,6 +80,9 @@ class Gateway(Daemon):
 
     def request(self, token, number):
         return shop.Payment(token, CENTS, self.keys[number]).request
+
+    def question(self, number):
+        return load.get("/payments/none", self.keys[number])
 
     def processor_time(self):
         return super().processor_time() + service.processor_time(self.process)
@@ -142,8 +154,29 @@ def surge(front, requests, rate):
     return answers
 
 
+def refused(front, count):
+    """Runs a caller that has all connections that it may have, and makes more, one after the other. Returns the refusals' answers."""
+    answers, held = Answers(front.refusal), []
+
+    def ask(connection):
+        with contextlib.suppress(OSError):
+            connection.send(time.monotonic(), front.question(CALLER))
+        while (answer := connection.receive()) is None:
+            pass
+        return answer
+    for _ in range(PLACES):
+        held.append(load.Connection(front.socket))
+        ask(held[-1])
+    for _ in range(count):
+        connection = load.Connection(front.socket)
+        status, body, _ = ask(connection)
+        answers.add(status, connection.head, body, connection.began)
+        connection.socket.close()
+    return answers
+
+
 class Caller:
-    """A caller in a separate process. run: `steadily` or `surge`, which gets the arguments."""
+    """A caller in a separate process. run: `steadily`, `surge` or `refused`, which gets the arguments."""
 
     def __init__(self, front, number, run, *arguments):
         def call():
@@ -163,16 +196,13 @@ def play(front, minter, seconds, latency):
     """Plays one round. latency: of the HSM token. Returns its figures, what is wrong, and the number of payments."""
     def requests(count, number=CALLER):
         return [front.request(token, number) for token in minter.take(int(count))]
-    ended, before = multiprocessing.Event(), front.processor_time()
+    ended = multiprocessing.Event()
     steady = Caller(front, CALLER, steadily, requests(2 * SESSIONS / latency * seconds), ended, 2 * SESSIONS, seconds).answers()
-    each = (front.processor_time() - before) / len(steady.times)
     maximum = len(steady.times) / (steady.ends[-1] - steady.began)
 
     arriving = requests(OVERLOAD * maximum * seconds)
     other = Caller(front, OTHER, steadily, requests(4 / latency * seconds, OTHER), ended, 1, load.GUARD)
-    before = front.processor_time()
     flooded = Caller(front, CALLER, surge, arriving, OVERLOAD * maximum).answers()
-    spent = front.processor_time() - before
     ended.set()
     visited = other.answers()
 
@@ -187,22 +217,34 @@ def play(front, minter, seconds, latency):
     return {
         "maximum": maximum, "goodput": paid / seconds / maximum, "refused": flooded.refused,
         "p50": statistics.median(flooded.times), "longest": max(flooded.times), "full": (PLACES + 1) / maximum,
-        "other": statistics.median(visited.times), "refusal": (spent - payments * each) / max(1, flooded.refused) / each,
+        "other": statistics.median(visited.times),
     }, [f"{front.name}: {fault}" for fault in wrong], len(steady.times) + payments
 
 
-def judge(front, rounds, is_short):
+def price(front, minter, count):
+    """Returns the processor time of a refusal over a payment's, what is wrong, and the number of payments."""
+    times = [front.processor_time()]
+    requests = [front.request(token, CALLER) for token in minter.take(count)]
+    paid = Caller(front, CALLER, steadily, requests, multiprocessing.Event(), 2 * SESSIONS, load.GUARD).answers()
+    times.append(front.processor_time())
+    declined = Caller(front, CALLER, refused, count).answers()
+    times.append(front.processor_time())
+    wrong = paid.wrong + declined.wrong
+    if (len(paid.times), declined.refused) != (count, count):
+        wrong.append(f"of {count}, {len(paid.times)} were paid and {declined.refused} were refused")
+    return (times[2] - times[1]) / (times[1] - times[0]), [f"{front.name}: {fault}" for fault in wrong], len(paid.times)
+
+
+def judge(front, rounds, goodput):
     """Returns what is wrong with the medians."""
     median = {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
     wrong = []
-    if median["goodput"] < GOODPUT:
+    if median["goodput"] < goodput:
         wrong.append(f"{front.name}: the rate of payments is {median['goodput']:.2f} of the maximum")
     if median["longest"] > LATEST * median["full"]:
         wrong.append(f"{front.name}: a payment took {median['longest']:.1f} s, and the HSM needs {median['full']:.1f} s for a full queue")
     if median["other"] > median["p50"] / 2:
         wrong.append(f"{front.name}: the other caller waited {median['other']:.2f} s, the one with the overload {median['p50']:.2f} s")
-    if median["refusal"] > REFUSAL and not is_short:
-        wrong.append(f"{front.name}: a refusal costs {median['refusal']:.2f} of a payment's processor time")
     return wrong
 
 
@@ -225,25 +267,29 @@ def main(parser):
     with contextlib.ExitStack() as ending:
         ending.enter_context(there)
         minter = ending.enter_context(service.Minter("--amount", str(CENTS), certificate="authority/ec.pem"))
-        there.tokens[0].play(f"fault C_DeriveKey always delay={latency * 1000:.0f}")
         gate = shop.Shop(there.daemon, random.Random(0))
         visitor = shop.Client("other")
         gate.configure(connections=PLACES, others=[visitor])
         for program in (gate.simulator, gate.gateway):
             ending.enter_context(program.started())
-        print(f"{'':12}{'maximum':>8}{'goodput':>9}{'refused':>9}{'p50':>9}{'longest':>9}{'full queue':>12}{'other':>9}"
-              f"{'a refusal costs':>17}")
+        print(f"{'':12}{'maximum':>8}{'goodput':>9}{'refused':>9}{'p50':>9}{'longest':>9}{'full queue':>12}{'other':>9}")
         for front in (Daemon(there), Gateway(there, gate, {CALLER: gate.key, OTHER: visitor.key})):
             rounds = []
+            there.tokens[0].play(f"fault C_DeriveKey always delay={latency * 1000:.0f}")
             for _ in range(options.rounds):
                 figures, faults, count = play(front, minter, options.seconds, latency)
                 rounds.append(figures)
                 wrong += faults
                 payments += count
                 print(f"{front.name:12}{figures['maximum']:6.0f}/s{figures['goodput']:9.2f}{figures['refused']:9}"
-                      f"{figures['p50']:7.2f} s{figures['longest']:7.2f} s{figures['full']:10.2f} s{figures['other']:7.2f} s"
-                      f"{figures['refusal']:17.2f}", flush=True)
-            wrong += judge(front, rounds, options.short)
+                      f"{figures['p50']:7.2f} s{figures['longest']:7.2f} s{figures['full']:10.2f} s{figures['other']:7.2f} s", flush=True)
+            there.tokens[0].play()
+            cost, faults, count = price(front, minter, PRICED if options.short else 10 * PRICED)
+            wrong += judge(front, rounds, SHORT_GOODPUT if options.short else GOODPUT) + faults
+            payments += count
+            print(f"{front.name:12}a refusal takes {cost:.2f} of a payment's processor time")
+            if cost > REFUSAL and not options.short:
+                wrong.append(f"{front.name}: a refusal takes {cost:.2f} of a payment's processor time")
         wrong += gate.gateway.stop() + there.daemon.stop()
         with contextlib.closing(sqlite3.connect("over/ledger.sqlite")) as ledger:
             claims, = ledger.execute("SELECT count(*) FROM claim").fetchone()
