@@ -74,7 +74,8 @@ func folder(_ path: String, _ targets: [Target]) -> [Target] {
             target.swiftSettings = house + (isFuzzing && path.hasPrefix("Sources/") ? fuzzed : [])
             if sanitizer == "thread" { target.swiftSettings?.append(.define("THREAD_SANITIZER")) }
         } else if path.hasPrefix("Sources/"), target.type == .regular {
-            target.cSettings = (isFuzzing ? fuzzedC : []) + (sanitizer == "address" ? undefined : [])
+            let more = (isFuzzing ? fuzzedC : []) + (sanitizer == "address" ? undefined : [])
+            target.cSettings = (target.cSettings ?? []) + more
         }
     }
     return targets
