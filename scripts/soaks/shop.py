@@ -84,6 +84,9 @@ class Shop:
     def configure(self, paytokend=None, simulator="simulator.sock", store="store", connections=1024, others=()):
         """Writes the configuration of the gateway's next start. connections: the maximum of each client. others: more clients."""
         google = f", google_pay: {{ merchants: [{load.GOOGLE_MERCHANT}] }}" if self.with_google else ""
+        clients = "".join(
+            f"  - {{ name: {client.name}, key_sha256: '{client.key_sha256}', merchants: ['*'], operations: [pay, status]{google} }}\n"
+            for client in (self.client, *others))
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
@@ -92,9 +95,7 @@ class Shop:
             f"store: {{ url: '{self.database or f'sqlite:{store}/payments.sqlite'}' }}\ndeadline: 3s\n"
             f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*']"
             f"{google} }}]\n"
-            + "clients:\n" + "".join(
-                f"  - {{ name: {client.name}, key_sha256: '{client.key_sha256}', merchants: ['*'], operations: [pay, status]{google} }}\n"
-                for client in (self.client, *others)) +
+            f"clients:\n{clients}"
             "log: { level: warning }\n")
 
     def mint(self, count):

@@ -133,7 +133,7 @@ def bearer_keys(options, there):
         """Returns a key whose SHA-256 begins with as many digits of the right one."""
         while True:
             key = random_key()
-            if hashlib.sha256(key.encode()).hexdigest()[:digits] == shopping.key_sha256[:digits]:
+            if hashlib.sha256(key.encode()).hexdigest()[:digits] == shopping.client.key_sha256[:digits]:
                 return key
     keys = {"first": [right[:first] + other(right[first]) + right[first + 1:] for _ in range(count)],
             "last": [right[:-1] + other(right[-1]) for _ in range(count)],
