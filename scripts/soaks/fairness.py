@@ -49,12 +49,6 @@ def chunked():
             b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * CHUNKS + b"0\r\n\r\n")
 
 
-def become(number):
-    os.setgroups([])
-    os.setresgid(number, number, number)
-    os.setresuid(number, number, number)
-
-
 def pipeline(path, block, ended):
     """Sends the block repeatedly on all connections, as fast as they accept it, and reads the answers."""
     block, poll, connections = block * max(1, 65_536 // len(block)), select.epoll(), {}
@@ -104,7 +98,7 @@ def come_and_go(path, ended):
 
 def attack(name, path, token, ended):
     """Runs one attacker. Runs in a separate process."""
-    become(ATTACKER)
+    service.become(ATTACKER)
     if name == "computing":
         while not ended.is_set():
             pass
@@ -131,7 +125,7 @@ def ask(path, request, seconds, result):
     """Runs the user, in a separate process. Puts the times of its requests, which use one connection, and the number of wrong
     answers into `result`. Between two requests it makes another connection, and counts how often the queue was full at first, and
     in all attempts."""
-    become(OTHER)
+    service.become(OTHER)
     times, wrong, full, lost, until = [], 0, 0, 0, time.monotonic() + seconds
     connection = load.Connection(path)
     while time.monotonic() < until or len(times) < REQUESTS:

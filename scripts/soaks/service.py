@@ -124,6 +124,13 @@ def cleaning(name="soak"):
         sys.exit(f"{name}: {failure}")
 
 
+def become(number):
+    """Makes this process one of the user and group of this number, for good."""
+    os.setgroups([])
+    os.setresgid(number, number, number)
+    os.setresuid(number, number, number)
+
+
 def run(*command, **options):
     """Runs a command that must succeed, and returns its standard output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, **options)
