@@ -118,10 +118,12 @@ package final class Listener: Sendable {
             service: socket.service, connectionLimits: socket.connectionLimits, limits: socket.limits,
             answersOnEventLoop: socket.answersOnEventLoop, turns: turns)
         let (descriptor, address, file) = try listen(on: socket.place, named: socket.name)
+        let isInherited = if case .inherited = socket.place { true } else { false }
         do throws(SystemError) {
-            return Opening(
-                acceptor: try SocketAcceptor.start(descriptor, at: address, acceptor: acceptor, eventLoops: group),
-                file: file, connectionLimits: socket.connectionLimits)
+            let accepting = try SocketAcceptor(
+                descriptor, at: address, isInherited: isInherited, acceptor: acceptor, eventLoops: group)
+            accepting.start()
+            return Opening(acceptor: accepting, file: file, connectionLimits: socket.connectionLimits)
         } catch {
             file?.unlinkIfOurs()
             throw .unusable("cannot accept connections on the \(socket.name) socket: \(error)")

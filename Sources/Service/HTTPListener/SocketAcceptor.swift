@@ -60,23 +60,35 @@ final class SocketAcceptor: Sendable {
     static let maximumArriving = 1024
     /// The number of connections accepted before the thread checks if it is to stop.
     private static let batch = 64
+    /// The maximum number of batches accepted at the end: twice the kernel's queue. Peers may connect to a network socket
+    /// as long as it is open.
+    private static let lastBatches = 2 * Int(SocketFile.backlog) / batch
+
+    /// What a batch of connections leaves in the kernel's queue.
+    private enum Rest {
+        case nothing, more
+        /// The process lacks descriptors, or its event loops cannot keep up.
+        case notNow
+    }
 
     let address: InheritedSocket.Address
     private let descriptor: CInt
+    private let isInherited: Bool
     private let acceptor: ConnectionAcceptor
     private let eventLoops: any EventLoopGroup
     /// A socket pair. ``stop()`` closes the second end, which wakes the thread.
     private let wake: (CInt, CInt)
     private let arriving = Mutex(Arriving())
 
-    /// Starts the thread that accepts a socket's connections.
-    ///
-    /// - Parameter descriptor: a listening socket, which this object then owns.
+    /// - Parameters:
+    ///   - descriptor: a listening socket, which this object then owns.
+    ///   - isInherited: true if another process holds the socket too, and the connections that wait at the end are for
+    ///     the next program.
     /// - Throws: `SystemError`; the descriptor is closed then.
-    static func start(
-        _ descriptor: CInt, at address: InheritedSocket.Address, acceptor: ConnectionAcceptor,
+    init(
+        _ descriptor: CInt, at address: InheritedSocket.Address, isInherited: Bool, acceptor: ConnectionAcceptor,
         eventLoops: any EventLoopGroup
-    ) throws(SystemError) -> SocketAcceptor {
+    ) throws(SystemError) {
         var wake: [CInt] = [-1, -1]
         let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         let flags = fcntl(descriptor, F_GETFL)
@@ -87,23 +99,21 @@ final class SocketAcceptor: Sendable {
             close(descriptor)
             throw error
         }
-        let socket = SocketAcceptor(descriptor, address, acceptor, eventLoops, wake: (wake[0], wake[1]))
-        Thread.detachNewThread { socket.run() }
-        return socket
-    }
-
-    private init(
-        _ descriptor: CInt, _ address: InheritedSocket.Address, _ acceptor: ConnectionAcceptor,
-        _ eventLoops: any EventLoopGroup, wake: (CInt, CInt)
-    ) {
         self.descriptor = descriptor
         self.address = address
+        self.isInherited = isInherited
         self.acceptor = acceptor
         self.eventLoops = eventLoops
-        self.wake = wake
+        self.wake = (wake[0], wake[1])
     }
 
+    /// Starts the thread that accepts the socket's connections.
+    func start() { Thread.detachNewThread { self.run() } }
+
     /// Ends the thread, which closes the socket. ``hasStopped`` is true once that has happened. A second call does nothing.
+    ///
+    /// Connections that the kernel has already made are still accepted, since their peers cannot know of the end. Only those of
+    /// an inherited socket wait for the next program.
     func stop() {
         let isFirst = arriving.withLock { arriving in
             defer { arriving.isStopping = true }
@@ -115,7 +125,8 @@ final class SocketAcceptor: Sendable {
     /// Returns true if no connection is accepted any more, and each accepted one is set up.
     var hasStopped: Bool { arriving.withLock { $0.hasStopped && $0.total == 0 } }
 
-    private func run() {
+    /// Accepts connections until ``stop()``.
+    func run() {
         var watched = [
             pollfd(fd: wake.0, events: Int16(POLLIN), revents: 0),
             pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
@@ -124,8 +135,9 @@ final class SocketAcceptor: Sendable {
             let ready = unsafe poll(&watched, nfds_t(watched.count), -1)
             if ready < 0, errno != EINTR { usleep(Self.pause) }
             if watched[0].revents != 0 { break }
-            if !acceptBatch() { usleep(Self.pause) }
+            if acceptBatch() == .notNow { usleep(Self.pause) }
         }
+        if !isInherited { acceptWaiting() }
         close(descriptor)
         close(wake.0)
         arriving.withLock { $0.hasStopped = true }
@@ -134,21 +146,29 @@ final class SocketAcceptor: Sendable {
     /// The pause, in microseconds, if the process lacks descriptors or its event loops cannot keep up.
     private static let pause: UInt32 = 2000
 
+    private func acceptWaiting() {
+        for _ in 0..<Self.lastBatches {
+            switch acceptBatch() {
+            case .nothing: return
+            case .more: continue
+            case .notNow: usleep(Self.pause)
+            }
+        }
+    }
+
     /// Accepts the waiting connections, at most ``batch``.
-    ///
-    /// - Returns: false if nothing can be accepted at present.
-    private func acceptBatch() -> Bool {
+    private func acceptBatch() -> Rest {
         for _ in 0..<Self.batch {
-            guard arriving.withLock({ $0.total < Self.maximumArriving }) else { return false }
+            guard arriving.withLock({ $0.total < Self.maximumArriving }) else { return .notNow }
             var arrival = paytokend_arrival()
             switch unsafe paytokend_accept(descriptor, &arrival) {
             case let connection where connection >= 0: receive(connection, from: ArrivingPeer(arrival))
-            case -EAGAIN: return true
+            case -EAGAIN: return .nothing
             case -EPIPE, -EINTR, -ECONNABORTED: continue
-            default: return false
+            default: return .notNow
             }
         }
-        return true
+        return .more
     }
 
     private func receive(_ connection: CInt, from peer: ArrivingPeer) {

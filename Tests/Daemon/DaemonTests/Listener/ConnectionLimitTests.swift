@@ -168,11 +168,8 @@ struct ConnectionLimitTests {
         let served = try await fixture.connect()
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
+        // The kernel has made this connection. The listener may not have accepted it yet.
         let fresh = try await fixture.connect()
-        // The kernel has connected `fresh`. The response on the earlier connection shows that the listener has accepted
-        // `fresh` as well.
-        try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(try await served.answer().status == 200)
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(120)) }
         try await served.waitForEnd()
         try await fresh.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -180,7 +177,7 @@ struct ConnectionLimitTests {
         #expect(answer.body == "GET /first 0" && answer.headers["connection"] == "close")
         try await fresh.waitForEnd()
         await shutdown.value
-        #expect(fixture.handler.answered.current == 3)
+        #expect(fixture.handler.answered.current == 2)
     }
 
     @Test("serves a connection that was accepted before draining began, even if it is counted afterwards")

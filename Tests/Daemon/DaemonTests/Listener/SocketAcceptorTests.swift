@@ -55,6 +55,31 @@ struct SocketAcceptorTests {
     }
 
     @Test(
+        "accepts at the end what the kernel has connected, and leaves an inherited socket's to the next program",
+        arguments: [true, false])
+    func connectionsAtTheEnd(isInherited: Bool) async throws {
+        let directory = try FreshDirectory()
+        let path = directory.path("s.sock")
+        let connections = PlainConnections()
+        let (listening, file) = try SocketFile.listen(path: path, mode: 0o600, group: nil)
+        let ofServiceManager = dup(listening)
+        let loops = try await ListenerTurns.start(on: MultiThreadedEventLoopGroup.singleton)
+        let acceptor = try connections.acceptor(listening, path, isInherited: isInherited, loops, most: 100)
+        let clients = try (0..<70).map { _ in try Self.connect(to: path) }
+        // The thread stops as soon as it runs.
+        acceptor.stop()
+        acceptor.run()
+        try await wait(for: "the accepted connections to be set up") { acceptor.hasStopped }
+        #expect(connections.accepted.current == (isInherited ? 0 : clients.count))
+        var arrival = paytokend_arrival()
+        let next = unsafe paytokend_accept(ofServiceManager, &arrival)
+        #expect(isInherited ? next >= 0 : next == -EAGAIN)
+        for descriptor in clients + [next, ofServiceManager] where descriptor >= 0 { close(descriptor) }
+        file.unlinkIfOurs()
+        loops.stop()
+    }
+
+    @Test(
         "accepts a connection with its peer's uid, gid and process",
         .enabled(if: geteuid() == 0, "only root can connect as another user"))
     func peersCredentials() async throws {
@@ -95,7 +120,7 @@ struct SocketAcceptorTests {
     private static func isClosed(_ descriptor: CInt) -> Bool { paytokend_peer_has_left(descriptor) != 0 }
 }
 
-/// Connections of one uid, one of which is served at a time.
+/// Connections of one uid. A limited number of them are served at a time.
 final class PlainConnections: ConnectionService, RequestHandler {
     /// The number of channels created.
     let accepted = Shared(0)
@@ -122,6 +147,18 @@ final class PlainConnections: ConnectionService, RequestHandler {
     func admit(_ head: RequestHead) -> Admission { turns.current.map(admission) ?? .refuse(HTTPAnswer(status: 500)) }
     func answer(to condition: HTTPCondition) -> HTTPAnswer { HTTPAnswer(refusal: Refusal(condition)) }
 
+    /// - Parameter most: the number of connections that are served at a time.
+    func acceptor(
+        _ listening: CInt, _ path: String, isInherited: Bool, _ turns: ListenerTurns, most: Int,
+        on group: MultiThreadedEventLoopGroup = .singleton
+    ) throws -> SocketAcceptor {
+        let acceptor = ConnectionAcceptor(
+            service: self, connectionLimits: ConnectionLimits(.init(total: 100, perSource: most)),
+            limits: RequestLimits(idle: .minutes(10), request: .minutes(10)), answersOnEventLoop: true, turns: turns)
+        return try SocketAcceptor(
+            listening, at: .unix(path: path), isInherited: isInherited, acceptor: acceptor, eventLoops: group)
+    }
+
     /// Serves a socket in the directory while `body` runs.
     func use(
         on group: MultiThreadedEventLoopGroup, directory: FreshDirectory,
@@ -132,10 +169,8 @@ final class PlainConnections: ConnectionService, RequestHandler {
         let first = loops[group.next()]
         turns.change { $0 = first }
         let (listening, file) = try SocketFile.listen(path: path, mode: 0o600, group: nil)
-        let acceptor = ConnectionAcceptor(
-            service: self, connectionLimits: ConnectionLimits(.init(total: 100, perSource: 1)),
-            limits: RequestLimits(idle: .minutes(10), request: .minutes(10)), answersOnEventLoop: true, turns: loops)
-        let local = try SocketAcceptor.start(listening, at: .unix(path: path), acceptor: acceptor, eventLoops: group)
+        let local = try acceptor(listening, path, isInherited: false, loops, most: 1, on: group)
+        local.start()
         do {
             try await body(path)
         } catch {
