@@ -138,8 +138,8 @@ class Releases:
     def list_keys(self) -> tuple[list[Any], dict[str, str]]:
         """Returns what never changes about each key, and its state by its publicKeyHash."""
         keys = json.loads(self.daemon.ctl("key", "list", "--output", "json"))
-        return [[key.get(name) for name in ("publicKeyHash", "merchantIdentifier", "algorithm", "use", "notAfter")]
-                for key in keys], {key["publicKeyHash"]: key["state"] for key in keys}
+        return sorted([key.get(name) for name in ("publicKeyHash", "merchantIdentifier", "algorithm", "use", "notAfter")]
+                      for key in keys), {key["publicKeyHash"]: key["state"] for key in keys}
 
     def load(self) -> None:
         fresh = self.callers.mint(self.options.requests, 0)
