@@ -8,11 +8,15 @@ token, in as many threads as the worker has sessions, on a session copy of the k
 rate divided by the raw loop's. For an HSM token with latency it is divided by sessions / latency, and for an open loop by the
 maximum. Figures are the medians of the rounds.
 
+With --against, the programs of another build are measured in turns with this build's, each with a ledger and an HSM token of its
+own. The ratios of neighbouring measurements follow the table.
+
 An open loop sends each request when it is due, at a constant rate, however late the answers are; times count from then. In all
 other rows each connection sends when it has its answer.
 
 Rows with PostgreSQL have their ledger on a durable server on the same disk, without a standby. The server's processor time is
-not in the columns of daemon and worker, but in the cores in use, and in the JSON as `server`.
+not in the columns of daemon and worker, but in the cores in use, and in the JSON as `server`. The same holds for a gateway and its
+processor, as `gateway` and `simulator`; a row through the gateway counts payments, each of which is submitted once.
 
 Below the rows are the parts of a release, each measured by itself: the raw loops, P-256 verification, fdatasync, a round trip to
 that server and a commit there. A key's restoration is measured through the worker's process and without it; the difference is the
@@ -38,7 +42,9 @@ EPILOG = "rows:\n" + "\n".join(f"  {row.name:16}{row.title}{'; only with --rows 
                              for row in rows.ROWS) + """
 
 examples:
-  scripts/bench --rows ec,ec-1,ec-128 --rounds 3         the beginning of the table, after a change
+  scripts/bench --quick                                  the beginning of the table, after a change: two minutes and the build
+  scripts/bench --rows ec,ec-1 --rounds 9 --others 0.05 --against ../former/.build/release
+                                                         this build and a former one, in turns on a quiet machine
   scripts/bench --json new.json --svg new.svg            all of it, for Speed.md
   scripts/bench --peer processout=../applepay            with github.com/processout/applepay, checked out there
   scripts/bench --short --debug                          what scripts/test runs
@@ -64,8 +70,12 @@ def parse():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__, epilog=EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=row_names, help="only these, separated by commas")
-    parser.add_argument("--rounds", type=int, help="of everything (5; 3 with --short)")
-    parser.add_argument("--seconds", type=float, help="of each row in each round (3; 1 with --short)")
+    parser.add_argument("--quick", action="store_true", help=f"the rows {', '.join(rows.QUICK)}, in three rounds of a second")
+    parser.add_argument("--rounds", type=int, help="of everything (5; 3 with --short and --quick)")
+    parser.add_argument("--seconds", type=float, help="of each row in each round (3; 1 with --short and --quick)")
+    parser.add_argument("--against", metavar="DIR", help="another build's programs, each row of which is measured next to this build's")
+    parser.add_argument("--others", type=float, metavar="CORES",
+                        help="does not count a row's round in which other programs took more cores than this, such as 0.05")
     parser.add_argument("--json", metavar="FILE", help="all figures of all rounds")
     parser.add_argument("--svg", metavar="FILE", help="a plot")
     parser.add_argument("--peer", type=peer, action="append", default=[], metavar="NAME=DIR",
@@ -73,14 +83,19 @@ def parse():
     parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
     service.add_options(parser)
     options = parser.parse_args()
-    options.rounds = options.rounds or (3 if options.short else 5)
-    options.seconds = options.seconds or (1 if options.short else 3)
+    is_brief = options.short or options.quick
+    options.rounds = options.rounds or (3 if is_brief else 5)
+    options.seconds = options.seconds or (1 if is_brief else 3)
+    if options.against:
+        options.against = os.path.abspath(os.path.join(os.environ.get("BENCH_FROM", "."), options.against))
+        if not os.access(os.path.join(options.against, "paytokend"), os.X_OK):
+            parser.error(f"there is no program {options.against}/paytokend")
     return options
 
 
 def choose(options):
     """Returns the rows in the table's order, including the one from which an open loop's maximum is taken."""
-    usual = rows.SHORT if options.short else [row.name for row in rows.ROWS if not row.is_extra]
+    usual = rows.SHORT if options.short else rows.QUICK if options.quick else [row.name for row in rows.ROWS if not row.is_extra]
     names = set(options.rows or usual)
     if any(row.load for row in rows.ROWS if row.name in names):
         names.add(rows.MAXIMUM)
@@ -96,7 +111,7 @@ def main():
     if options.check_arguments:
         return 0
     began, made = time.monotonic(), machine.describe()
-    with rounds.Bench(choose(options), options.seconds) as bench:
+    with rounds.Bench(choose(options), options.seconds, options.others, options.against) as bench:
         for name, directory in options.peer:
             bench.add_peer(name, directory)
         bench.try_rows()

@@ -5,6 +5,9 @@ import os
 
 import service
 
+# The amount of each payment token of Apple Pay, in cents. processor-simulator approves it.
+CENTS = 1000
+
 
 class Mint:
     """Payment tokens for one merchant key, from as many processes as there are cores. Each process mints until its pipe is full.
@@ -12,7 +15,7 @@ class Mint:
 
     def __init__(self, certificate):
         self.spare = collections.deque()
-        self.minters = [service.Minter(certificate=certificate) for _ in range(len(os.sched_getaffinity(0)))]
+        self.minters = [service.Minter("--amount", str(CENTS), certificate=certificate) for _ in range(len(os.sched_getaffinity(0)))]
 
     def take(self, count):
         missing = max(0, count - len(self.spare))

@@ -3,7 +3,6 @@ import json
 import statistics
 
 import peers
-import rows
 
 KEYS = {"object": "the token's key", "copy": "a session copy"}
 OPERATIONS = {
@@ -69,12 +68,21 @@ def show(bench, made, elapsed):
         busy = statistics.mean(others)
         print(f"meanwhile   other programs took {busy:.2f} cores" + ("" if busy < 0.1 else ": rates and their ratios say little, "
               "processor time says more"))
+    if figures.dropped:
+        print(f"dropped     {figures.dropped} measurements, in which other programs took more than {figures.others:g} cores")
     print()
     print(line("", "releases", "", "", "", "", "", "µs of processor", "", "", "", "MiB", ""))
     print(line("", "a second", "spread", "of", "p50 ms", "p99 ms", "p99.9", "daemon", "worker", "load", "cores", "daemon", "worker"))
     for row in bench.rows:
         if row.name in figures:
             print(service_line(figures, row.name, row.title, ratio(figures, row)))
+    pairs = [(row, f"{row.name}/") for row in bench.rows if f"{row.name}/" in figures]
+    if pairs:
+        print("\n" + f"{'this build over the other: means, 95 % intervals':{WIDTH}}{'rounds':>9}{'rate':>25}{'processor time':>25}")
+    for row, name in pairs:
+        rate, processor = ("–" if (found := figures.interval(name, figure)) is None else "{:.3f} [{:.3f}, {:.3f}]".format(*found)
+                           for figure in ("rate", "processor"))
+        print(f"{row.title:{WIDTH}}{len(figures.rounds[name]):>9}{rate:>25}{processor:>25}")
     for name, title in peers.TITLES.items():
         if name in figures:
             failed = figures.median(name, "failed")
@@ -103,7 +111,8 @@ def show_targets(chosen, figures):
 def as_json(bench, made, reached):
     """Returns the results for JSON. Rates are per second, times in microseconds, memory in MiB, and cores are those in use.
     Ratios such as `of_raw` are computed for each round."""
-    titles = {**{row.name: row.title for row in rows.ROWS}, **peers.TITLES, **OPERATIONS}
+    titles = {**{row.name: row.title for row in bench.rows}, **{f"{row.name}/": f"{row.title}: ratio" for row in bench.rows},
+              **peers.TITLES, **OPERATIONS}
     names = [name for name in titles if name in bench.figures]
     return json.dumps({
         **made, "seconds": bench.seconds,

@@ -31,10 +31,12 @@ SAMPLE = 500
 class Bench(service.Contexts):
     """The services and their figures. A context manager, which ends the services."""
 
-    def __init__(self, chosen, seconds, show=print):
+    def __init__(self, chosen, seconds, others=None, against=None, show=print):
+        """others: as in Figures. against: the directory of another build's programs, whose rows are measured in turns with this
+        build's."""
         super().__init__()
         self.seconds, self.show = seconds, show
-        self.figures, self.wrong, self.missing = figures.Figures(), [], {}
+        self.figures, self.wrong, self.missing = figures.Figures(others), [], {}
         # The expected rate of each row.
         self.rates = {}
         self.services, self.mints, self.peers = {}, {}, []
@@ -45,7 +47,8 @@ class Bench(service.Contexts):
             elif row.setup.ledger == "postgresql" and not database.is_installed():
                 self.missing[row.name] = f"{row.title}: PostgreSQL is not installed"
             else:
-                self.rows.append(row)
+                # Two gateways would use the same files.
+                self.rows += [row, row.of(against)] if against and not row.setup.gateway else [row]
 
     def begin(self):
         deployment.make_merchants()
@@ -84,7 +87,7 @@ class Bench(service.Contexts):
     def try_rows(self):
         """Determines the number of payment tokens that each row will need. These figures are not used otherwise."""
         for row in self.rows:
-            if row.load is None:
+            if not row.is_open:
                 measured = self.services[row.setup]
                 result, wrong = measured.play(row, measured.mint.take(TRIAL + 2 * row.connections), self.seconds)
                 self.rates[row.name] = result["rate"]
@@ -93,12 +96,19 @@ class Bench(service.Contexts):
     def round(self, number):
         # Even and odd rounds have opposite orders, because the first row runs on a cooler machine. Open loops come last, because
         # their rate depends on the other rows.
-        closed = [row for row in self.rows if row.load is None]
-        for row in closed if number % 2 == 0 else reversed(closed):
-            self._play(row)
+        closed = [row for row in self.rows if not row.is_open]
+        counted = {}
+        for row in closed if number % 2 == 0 else closed[::-1]:
+            counted[row.name] = self._play(row)
         for row in self.rows:
-            if row.load is not None:
-                self._play(row)
+            if row.is_open:
+                counted[row.name] = self._play(row)
+        for row in self.rows:
+            new, old = counted[row.name], counted.get(f"{row.name}@")
+            if new and old:
+                self.figures.add(f"{row.name}/", {
+                    "rate": new["rate"] / old["rate"], "p99": new["p99"] / old["p99"],
+                    "processor": (new["daemon"] + new["worker"]) / (old["daemon"] + old["worker"])})
         self._operations()
         for peer in list(self.peers):
             for name, result in peer.play(self._sample, self.seconds):
@@ -111,11 +121,12 @@ class Bench(service.Contexts):
     def maximum(self):
         """Returns the largest throughput of the base so far: the median of its fastest row."""
         return max(self.figures.median(row.name, "rate") for row in self.rows
-                   if row.setup == rows.BASE and row.load is None and row.name in self.figures)
+                   if row.setup == rows.BASE and not row.is_open and row.name in self.figures)
 
     def _play(self, row):
+        """Returns the row's figures, or None if the round is not counted."""
         measured = self.services[row.setup]
-        rate = row.load * self.maximum if row.load else None
+        rate = row.rate or (row.load * self.maximum if row.load else None)
         # A fifth more payment tokens than expected are minted, and unused ones are kept.
         count = int((rate or self.rates[row.name]) * self.seconds * 1.2) + row.connections
         tokens = measured.mint.take(count)
@@ -123,7 +134,7 @@ class Bench(service.Contexts):
         result, wrong = measured.play(row, tokens, self.seconds, rate)
         around.append(self._raw_loop(row, measured))
         self.wrong += wrong
-        if rate is not None:
+        if row.load is not None:
             result["of_maximum"] = result["rate"] / self.maximum
         elif row.ceiling:
             result["of_ceiling"] = result["rate"] / row.ceiling
@@ -131,14 +142,15 @@ class Bench(service.Contexts):
             result["raw"], result["raw_processor"] = map(statistics.mean, zip(*around))
             result["of_raw"] = result["rate"] / result["raw"]
         self.rates[row.name] = max(result["rate"], self.rates.get(row.name, 0))
-        self.figures.add(row.name, result)
+        counts = self.figures.add(row.name, result)
         self.show(f"  {row.name:14}{result['rate']:9.0f}/s   p50 {result['p50'] / 1000:8.2f} ms   "
-                  f"p99 {result['p99'] / 1000:8.2f} ms", flush=True)
+                  f"p99 {result['p99'] / 1000:8.2f} ms" + ("" if counts else "   not counted: other programs ran"), flush=True)
+        return result if counts else None
 
     def _raw_loop(self, row, measured):
         """Measures operations a second of the raw loop, in as many threads as the worker has, and the processor time of one.
         Returns None if it says nothing about the row."""
-        if row.latency or row.load is not None or measured.raw is None:
+        if row.latency or row.is_open or measured.raw is None:
             return None
         return measured.raw.measure(row.setup.sessions, min(BESIDE, self.seconds / SHARE))[:2]
 
@@ -181,5 +193,7 @@ class Bench(service.Contexts):
 
     def finish(self):
         for measured in self.services.values():
+            if measured.shop:
+                self.wrong += measured.shop.gateway.stop()
             self.wrong += measured.check_ledger()
             self.wrong += measured.daemon.stop()

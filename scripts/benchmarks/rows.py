@@ -21,6 +21,10 @@ class Setup:
     relay: int | None = None
     # The protection tier that answers must name.
     tier: str = "C"
+    # True if payments go through paytoken-gateway to processor-simulator, with the gateway's store in a file.
+    gateway: bool = False
+    # The directory of another build's programs; None for this build's.
+    programs: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Row:
     latency: int = 0
     # Requests come at this share of the largest throughput, whether or not earlier ones are answered.
     load: float | None = None
+    # Requests come at this rate, in the same way.
+    rate: float | None = None
     # True for a row that is measured only on request.
     is_extra: bool = False
 
@@ -42,6 +48,15 @@ class Row:
     def ceiling(self):
         """Returns the maximum rate of an HSM token with this latency and number of sessions."""
         return self.setup.sessions * 1000 / self.latency if self.latency else None
+
+    @property
+    def is_open(self):
+        return self.load is not None or self.rate is not None
+
+    def of(self, programs):
+        """Returns the same row with another build's programs."""
+        return dataclasses.replace(self, name=f"{self.name}@", title=f"{self.title}: other build",
+                                   setup=dataclasses.replace(self.setup, programs=programs))
 
 
 BASE = Setup()
@@ -76,6 +91,7 @@ ROWS = [
     # This row shows the cost of the relay itself.
     Row("relay-128", "PostgreSQL, 128 conn., a relay between", Setup(ledger="postgresql", relay=0), connections=128),
     Row("away-128", "PostgreSQL, 128 conn., 2 ms away each way", Setup(ledger="postgresql", relay=2), connections=128),
+    Row("gateway", "payments through paytoken-gateway, 32 conn.", Setup(gateway=True)),
     Row("tier-b", "tier B (NSS softokn)", Setup(deployment.NSSToken, tier="B")),
     Row("tier-a", "tier A (scripted one-step KDF)", Setup(deployment.OneStepToken, tier="A")),
     *[latency(milliseconds, sessions) for milliseconds in (5, 20) for sessions in (8, 32, 64)],
@@ -83,9 +99,12 @@ ROWS = [
     latency(100, 8, is_extra=True),
     Row("open-half", "open loop, half of the maximum", connections=128, load=0.5),
     Row("open-most", "open loop, nine tenths of the maximum", connections=128, load=0.9),
+    Row("open-3000", "open loop, 3,000 a second", connections=128, rate=3000),
 ]
 NAMES = [row.name for row in ROWS]
 # The maximum is the fastest of these; the named row is measured if an open loop needs it.
 MAXIMUM = "ec-128"
+# The rows of --quick, for a look at a change.
+QUICK = ["ec", "ec-1", "ec-8", "ec-128", "rsa", "google", "no-ledger", "gateway"]
 # The rows that scripts/test runs, each of which can reveal a different defect.
 SHORT = ["ec", "ec-1", "rsa", "google", "no-ledger", "postgresql", "latency-100-8"]

@@ -3,15 +3,18 @@ import functools
 import json
 import os
 import pathlib
+import random
 import time
 
 import database
 import deployment
 import load
 import machine
+import mint as minting
 import proof
 import raw
 import service
+import shop
 
 # The number of requests before the first measurement.
 WARMING = 100
@@ -36,10 +39,11 @@ class MeasuredService(service.Contexts):
         if ledger is not None:
             between = None if setup.relay is None else os.path.abspath(place)
             section = ledger.settings("bench", between)
-        self.released = 0
+        self.released, self.shop = 0, None
         many = setup.keys > 1
-        program = ("env", *unit_environment(),
-                   *(("paytokend-memory-ledger",) if setup.ledger == "none" else ("paytokend", "--config")))
+        daemon = "paytokend-memory-ledger" if setup.ledger == "none" else "paytokend"
+        program = ("env", *unit_environment(), os.path.join(setup.programs, daemon) if setup.programs else daemon,
+                   *(() if setup.ledger == "none" else ("--config",)))
         self.deployment = deployment.Deployment(
             place, {"a": deployment.InMemoryToken if many else setup.token}, merchants=() if many else (setup.kind,),
             program=program, listener={"max_connections": 1024, "max_connections_per_uid": 1024}, ledger=section,
@@ -61,6 +65,10 @@ class MeasuredService(service.Contexts):
             self.daemon.start(limit=3 * service.GUARD)
         self.mint = self.mint(self.certificate)
         self._warm()
+        if self.setup.gateway:
+            self.shop = shop.Shop(self.daemon, random.Random(0))
+            for program in (self.shop.simulator, self.shop.gateway):
+                self.enter_context(program.started())
 
     @functools.cached_property
     def raw(self):
@@ -87,11 +95,12 @@ class MeasuredService(service.Contexts):
 
     def play(self, row, tokens, seconds, rate=None):
         """Sends the row's requests, for some seconds or until there are no more. Returns figures, and what is wrong."""
-        requests = [load.decrypt(token, b"bench") for token in tokens]
+        requests = [shop.Payment(token, minting.CENTS, self.shop.key).request if self.shop else load.decrypt(token, b"bench")
+                    for token in tokens]
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
         before, began, others = self._processor_times(), time.monotonic(), machine.busy() - machine.own()
-        said = load.generate(self.daemon.socket, requests, row.connections, seconds, rate)
+        said = load.generate(self.shop.socket if self.shop else self.daemon.socket, requests, row.connections, seconds, rate)
         after, took, others = self._processor_times(), time.monotonic() - began, machine.busy() - machine.own() - others
         if row.latency:
             self.token.play()
@@ -103,21 +112,25 @@ class MeasuredService(service.Contexts):
             wrong.append(f"{row.name}: {said['lost']} requests were not answered")
         if not released:
             raise service.Failed(f"{row.name}: nothing was released: {'; '.join(wrong)}")
-        daemon, worker, server = (end - start for start, end in zip(before, after))
+        daemon, worker, server, gateway, simulator = (end - start for start, end in zip(before, after))
         memory = [service.memory(process) for process in self.daemon.processes()]
         return {
             "rate": released / said["seconds"], **said["latency"],
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
             **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
-            "cores": (daemon + worker + server + said["processor"]) / said["seconds"],
+            **({"gateway": gateway / released * 1e6, "simulator": simulator / released * 1e6} if self.shop else {}),
+            "cores": (daemon + worker + server + gateway + simulator + said["processor"]) / said["seconds"],
             # The processor time of programs that do not belong to this service.
-            "others": max(0, others - daemon - worker - server) / took,
+            "others": max(0, others - daemon - worker - server - gateway - simulator) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
 
     def _processor_times(self):
-        """Returns the processor times of the daemon, of its workers, and of the ledger's server, in seconds."""
+        """Returns the processor times of the daemon, of its workers, of the ledger's server, of the gateway, and of the simulator, in
+        seconds."""
         daemon, *workers = map(service.processor_time, self.daemon.processes())
-        return daemon, sum(workers), self.ledger.server.cpu() if self.setup.ledger == "postgresql" else 0.0
+        programs = (self.shop.gateway, self.shop.simulator) if self.shop else ()
+        gateway, simulator = [service.processor_time(program.process.pid) for program in programs] or (0.0, 0.0)
+        return daemon, sum(workers), self.ledger.server.cpu() if self.setup.ledger == "postgresql" else 0.0, gateway, simulator
 
     def check_ledger(self):
         """Returns what is wrong. The ledger must have one claim for every answered release, and no others."""
