@@ -6,31 +6,35 @@ The results of the Swift tests come from the events that Swift Testing writes to
 write to the output as well. A test that began and did not end counts as a crash.
 """
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "overload", "derives", "differential", "sessions",
-         "payments", "upgrade"]
-CHECKS = [["scripts/analyze"], ["scripts/analyze", "--self-test"],
+DEBUG = ["--short", "--debug", "--skip-build"]
+# Two of these run at a time, since most of them wait for much of their time. The long ones are first.
+CHECKS = [*[["scripts/soak", soak, *DEBUG] for soak in ("hosts", "payments", "upgrade", "sessions", "archives")],
+          ["scripts/test-database-upgrade", "--skip-build"], ["scripts/test-restore", "--skip-build"],
+          ["scripts/analyze"], ["scripts/analyze", "--self-test"],
           ["scripts/check-structure"], ["scripts/check-language"], ["scripts/check-documents"], ["scripts/test-docs"],
           ["scripts/mutate", "--check"], ["scripts/model", "--short"], ["scripts/check-history", "--self-test"],
           ["scripts/check-openapi"],
           ["scripts/sbom", "--try"], ["scripts/test-release"], ["scripts/test-clients"], ["scripts/test-readme"],
           ["scripts/sample-report", "--check"], ["scripts/test-demo"], ["scripts/test-demo-page"],
           ["scripts/test-monitoring", "--rules"],
-          ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
-          ["scripts/check-openapi-clients", "--debug", "--skip-build"],
-          *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
-          ["scripts/test-restore", "--skip-build"], ["scripts/test-database-upgrade", "--skip-build"],
+          ["scripts/check-gateway-api", *DEBUG], ["scripts/check-openapi-clients", "--debug", "--skip-build"],
+          *[["scripts/soak", soak, *DEBUG] for soak in ("kill", "full-disk", "records", "keys", "faults", "derives", "differential")],
           ["scripts/test-install", "--if-possible"], ["scripts/test-install", "--if-possible", "--release", "trixie"],
-          ["scripts/test-images", "--if-possible"],
-          ["scripts/bench", "--short", "--debug", "--skip-build"], ["scripts/timing", "--short", "--debug", "--skip-build"]]
+          ["scripts/test-images", "--if-possible"]]
+# Each of these runs alone, since it compares rates or times.
+MEASURING = [["scripts/soak", "overload", *DEBUG], ["scripts/bench", *DEBUG], ["scripts/timing", *DEBUG]]
 # Suites that run many programs. They run alone, because on two cores they would otherwise wait for hundreds of other tests.
 ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]
@@ -44,6 +48,8 @@ class Report:
     """The printed lines, the counts, and the file with the output of all programs."""
 
     def __init__(self):
+        # Two checks run at a time.
+        self.lock = threading.RLock()
         self.counts, self.failures, self.skips, self.totals = collections.Counter(), [], [], []
         self.log = tempfile.NamedTemporaryFile("wb", prefix="paytokend-test.", suffix=".log", delete=False)
         self.began = self.said = time.monotonic()
@@ -55,13 +61,21 @@ class Report:
     def line(self, mark, text, seconds=None):
         self.say(f"{mark:6}{text}" + ("" if seconds is None else f"   {seconds:.1f} s"))
 
-    def starts(self, name):
+    def starts(self, name, shows=True):
         """Prints that a check starts. Returns the position in the log at which its output begins."""
-        self.line("run", name)
+        if shows:
+            self.line("run", name)
         self.log.seek(0, os.SEEK_END)
         self.log.write(f"== {name}\n".encode())
         self.log.flush()
         return self.log.tell()
+
+    def keep(self, name, output):
+        """Appends a program's output to the log."""
+        with self.lock, open(output.name, "rb") as said:
+            self.starts(name, shows=False)
+            shutil.copyfileobj(said, self.log)
+            self.log.flush()
 
     def waiting(self, began, what):
         if time.monotonic() - self.said > SILENCE:
@@ -115,25 +129,28 @@ def last_lines(path, count, start=0):
 def run(report, command, counted=True):
     """Runs a program. Returns True if it succeeded."""
     name, began = " ".join(command), time.monotonic()
-    start = report.starts(name)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=report.log, stderr=subprocess.STDOUT) as process:
-        while True:
-            try:
-                status = process.wait(1)
-                break
-            except subprocess.TimeoutExpired:
-                report.waiting(began, lambda: (last_lines(report.log.name, 1, start) or [""])[0][:150])
-    said = last_lines(report.log.name, 100_000, start)
+    report.line("run", name)
+    with tempfile.NamedTemporaryFile(prefix="paytokend-test.") as output:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT) as process:
+            while True:
+                try:
+                    status = process.wait(1)
+                    break
+                except subprocess.TimeoutExpired:
+                    report.waiting(began, lambda: f"{name}: {(last_lines(output.name, 1) or [''])[0][:150]}")
+        said = last_lines(output.name, 100_000)
+        report.keep(name, output)
     took = time.monotonic() - began
-    if status != 0:
-        # Omits a build's lines about successful steps.
-        report.fail(f"{name}: {ended(status)}", took, [line for line in said if not line.startswith("[")])
-    elif said and " skipped: " in said[-1] and counted:
-        report.skip(said[-1])
-        report.counts["skipped"] += 1
-    else:
-        report.line("ok", name, took)
-        report.counts["passed"] += counted
+    with report.lock:
+        if status != 0:
+            # Omits a build's lines about successful steps.
+            report.fail(f"{name}: {ended(status)}", took, [line for line in said if not line.startswith("[")])
+        elif said and " skipped: " in said[-1] and counted:
+            report.skip(said[-1])
+            report.counts["skipped"] += 1
+        else:
+            report.line("ok", name, took)
+            report.counts["passed"] += counted
     return status == 0
 
 
@@ -271,7 +288,9 @@ def main(arguments):
     report = Report()
     if run(report, ["swift", "build", "--build-tests"], counted=False):
         if not arguments:
-            for command in CHECKS:
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda command: run(report, command), CHECKS))
+            for command in MEASURING:
                 run(report, command)
         for chosen in [arguments] if arguments else TESTS:
             SwiftTests(report, chosen).run()
