@@ -155,7 +155,8 @@ end:
         /* After its start, the system has of the log what the disk has. */
         log = log | recovered | tail; recovered = 0; tail = 0;
         assert(isRestored || !(answered & ~(file | log))) }                                             /* durable */
-    :: d_step { runs && !hasCopy -> printf("copy\n"); hasCopy = 1; backup = visible }
+    /* The copy is sent once a record of it is committed, which syncs the log. */
+    :: d_step { runs && !hasCopy -> printf("copy\n"); hasCopy = 1; backup = visible; log = log | recovered; recovered = 0 }
     /* `paytokenctl ledger restore` needs the lock of the ledger's file, which a daemon holds. The present log is moved aside. */
     :: atomic { runs && hasCopy && !isRestored -> printf("the copy replaces the file\n"); stop();
         isRestored = 1; fileOnDisk = backup; file = backup; log = 0; recovered = 0; tail = 0;
