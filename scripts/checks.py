@@ -30,7 +30,7 @@ CHECKS = [*[["scripts/soak", soak, *DEBUG] for soak in ("hosts", "payments", "up
           ["scripts/sample-report", "--check"], ["scripts/test-demo"], ["scripts/test-demo-page"],
           ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", *DEBUG], ["scripts/check-openapi-clients", "--debug", "--skip-build"],
-          *[["scripts/soak", soak, *DEBUG] for soak in ("kill", "full-disk", "records", "keys", "faults", "derives", "differential")],
+          *[["scripts/soak", soak, *DEBUG] for soak in ("kill", "full-disk", "records", "keys", "faults", "lasting", "differential")],
           ["scripts/test-install", "--if-possible"], ["scripts/test-install", "--if-possible", "--release", "trixie"],
           ["scripts/test-images", "--if-possible"]]
 # Each of these runs alone, since it compares rates or times.

@@ -8,12 +8,16 @@
 #                           ends the script with its usage for -h, --help, and every argument that is no option of the PATTERN
 #   sandbox_given OPTION ARGUMENT…
 #                           succeeds if the option is among the arguments
+#   sandbox_value OPTION ARGUMENT…
+#                           prints the value of the option, or nothing
 #   sandbox_help ARGUMENT…  succeeds if -h or --help is among the arguments
 #   sandbox_build ARGUMENT… builds a release, or with --debug a debug build, unless --skip-build is among the arguments
 #   sandbox_venv NAME PACKAGE…
 #                           sets environment to .build/NAME with these packages of PyPI, or ends the script as skipped
-#   sandbox_open PROGRAMS   makes and enters the directory, which ends with the script, as does the daemon; sets SOAK_MODULE, SoftHSM
-#                           the variable SANDBOX_PROGRAMS names other programs
+#   sandbox_open PROGRAMS [DIRECTORY]
+#                           makes and enters the directory, which ends with the script, as does the daemon; sets SOAK_MODULE, SoftHSM
+#                           the variable SANDBOX_PROGRAMS names other programs. With DIRECTORY, a directory in it is kept, and is
+#                           entered again if it has a file `complete`
 #   sandbox_token [LABEL]   makes a SoftHSM token; its label is sandbox
 #   sandbox_daemon          makes authority and configuration, starts the daemon, and waits until it is ready for imports
 #   sandbox_apple           makes the certificate of a simulated Apple, apple.pem, and the roots of its clients, clients.pem
@@ -35,6 +39,8 @@ sandbox_processes=()
 # The ledger's file, and additional lines for the configuration.
 sandbox_ledger=ledger.sqlite
 sandbox_extra=
+# Not empty if the directory stays after the script.
+sandbox_kept=
 # The name of a file system that is mounted in the directory; empty if there is none.
 sandbox_mounted=
 
@@ -65,6 +71,16 @@ fail() {
 }
 
 sandbox_given() { [[ " ${*:2} " == *" $1 "* ]]; }
+sandbox_value() {
+    local option=$1 argument previous=
+    shift
+    for argument; do
+        [ "$previous" != "$option" ] || echo "$argument"
+        [[ $argument != "$option"=* ]] || echo "${argument#*=}"
+        previous=$argument
+    done
+}
+
 sandbox_help() { sandbox_given -h "$@" || sandbox_given --help "$@"; }
 
 sandbox_usage() {
@@ -117,7 +133,7 @@ sandbox_close() {
         cd /
         # Unmounts lazily, so that the directory can be removed even if a program still has a file open there.
         [ -z "$sandbox_mounted" ] || umount --lazy "$sandbox_directory/$sandbox_mounted" || true
-        rm -rf "$sandbox_directory"
+        [ -n "$sandbox_kept" ] || rm -rf "$sandbox_directory"
     fi
     exit $status
 }
@@ -131,15 +147,25 @@ sandbox_open() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     # The path is short, because a Unix socket's path has at most 107 bytes.
-    sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
+    sandbox_kept=${2:-}
+    if [ -n "$sandbox_kept" ]; then
+        sandbox_directory=$sandbox_kept/paytokend-sandbox
+        # Without the file, the first run ended before it had made everything.
+        [ -e "$sandbox_directory/complete" ] || rm -rf "$sandbox_directory"
+        mkdir -p "$sandbox_directory"
+        chmod 0700 "$sandbox_directory"
+    else
+        sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
+    fi
     export PATH="$programs:$PATH" SOAK_MODULE
     SOAK_MODULE=$(sandbox_module)
     cd "$sandbox_directory" || return
-    mkdir -m 0700 tokens
-    sed "s|^directories.tokendir = .*|directories.tokendir = $sandbox_directory/tokens|" "$template" >softhsm2.conf
     export SOFTHSM2_CONF="$sandbox_directory/softhsm2.conf"
     export PAYTOKEND_SOCKET="$sandbox_directory/paytokend.sock"
     export PAYTOKEND_ADMIN_SOCKET="$sandbox_directory/admin.sock"
+    [ ! -e complete ] || return 0
+    mkdir -m 0700 tokens
+    sed "s|^directories.tokendir = .*|directories.tokendir = $sandbox_directory/tokens|" "$template" >softhsm2.conf
     (
         umask 077
         od -An -N4 -tu4 /dev/urandom | tr -d ' \n' >pin
@@ -188,7 +214,8 @@ access:
 }
 
 sandbox_run() {
-    "$@" &
+    # A script that is killed ends its program, too.
+    setpriv --pdeathsig TERM "$@" &
     sandbox_program_process=$!
     local status=0
     wait "$sandbox_program_process" || status=$?

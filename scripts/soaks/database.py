@@ -42,13 +42,16 @@ class Server(service.Program):
     """A server on a Unix socket, in a directory next to this one on the same file system. It is durable, has default settings and
     no standby. A context manager, which ends the server and removes the directory.
 
-    settings: of postgresql.conf, `name=value`.
+    settings: of postgresql.conf, `name=value`. kept: a directory's name; what an earlier run left in it continues, and it is not
+    removed.
     """
 
-    def __init__(self, settings=()):
-        self.settings, self.account = list(settings), account()
+    def __init__(self, settings=(), kept=None):
+        self.settings, self.kept, self.account = list(settings), kept, account()
         # The server's account cannot enter this directory, so the server has another one.
-        self.directory = tempfile.mkdtemp(prefix="paytokend-database.", dir=pathlib.Path.cwd().parent)
+        place = pathlib.Path.cwd().parent
+        self.directory = str(place / kept) if kept else tempfile.mkdtemp(prefix="paytokend-database.", dir=place)
+        os.makedirs(self.directory, exist_ok=True)
         os.chmod(self.directory, 0o755)
         if self.account:
             os.chown(self.directory, self.account.pw_uid, self.account.pw_gid)
@@ -57,6 +60,9 @@ class Server(service.Program):
 
     def __enter__(self):
         try:
+            if os.path.exists(self.data):
+                self.start()
+                return self
             service.run(*self._command("initdb", "-D", self.data, "-A", "trust", "-U", SUPERUSER, "-E", "UTF8", "--locale=C"),
                         cwd=self.directory)
             self.start()
@@ -70,7 +76,8 @@ class Server(service.Program):
     def __exit__(self, *error):
         if self.process is not None:
             Server.kill(self)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if not self.kept:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _command(self, name, *arguments):
         """Returns a command that runs a program under the server's account. The kernel sends it SIGQUIT if this program ends
@@ -86,7 +93,8 @@ class Server(service.Program):
         settings = ["listen_addresses=", f"unix_socket_directories={self.directory}", f"port={PORT}",
                     "log_min_messages=warning", *self.settings]
         self.command = self._command("postgres", "-D", self.data, *[word for setting in settings for word in ("-c", setting)])
-        self.spawn(cwd=self.directory)
+        # Ctrl-C must not end the server before its clients.
+        self.spawn(cwd=self.directory, start_new_session=True)
         asking = [program("pg_isready"), "-q", "-h", self.directory, "-p", str(PORT)]
         service.wait("PostgreSQL", lambda: self.must_run() and subprocess.run(asking).returncode == 0, pause=0.02)
 
@@ -98,7 +106,7 @@ class Server(service.Program):
 
     def cpu(self):
         """Returns the processor time of its processes in seconds."""
-        return sum(map(service.processor_time, service.family(self.process.pid)))
+        return service.family_time(self.process.pid)
 
     def url(self, database, user, directory=None):
         """Returns the URL of a database. directory: that of the socket at which a relay to the server listens."""
@@ -144,11 +152,24 @@ class Ledger:
 
     def first_record(self):
         """Returns the sequence of the oldest record in the ledger."""
-        return int(self.sql("SELECT min(sequence) FROM audit_record")[0])
+        return self.number("SELECT min(sequence) FROM audit_record")
+
+    def number(self, statement):
+        """Returns the only value of a query."""
+        return int(self.sql(statement)[0])
 
     def size(self):
         """Returns the size in bytes."""
-        return int(self.sql(f"SELECT pg_database_size('{self.name}')")[0])
+        return self.number(f"SELECT pg_database_size('{self.name}')")
+
+    def log_size(self):
+        """Returns the size in bytes of the write-ahead log."""
+        return self.number("SELECT sum(size)::bigint FROM pg_ls_waldir()")
+
+    def parts(self):
+        """Returns the size in bytes of each table and index, by name."""
+        return proof.parts(self.sql("SELECT relname || ' ' || pg_relation_size(oid) FROM pg_class WHERE relkind IN ('r', 'i') "
+                                    "AND relnamespace = 'paytokend'::regnamespace"))
 
     def claims(self):
         """Returns the claims, as proof.LedgerFile does."""

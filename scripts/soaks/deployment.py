@@ -36,11 +36,12 @@ class SoftHSMToken:
         return True
 
     def __init__(self, name, place, store=None):
-        """store: an empty directory for its files; by default, a new one in `place`."""
+        """store: an empty directory for its files; by default, a new one in `place`, or the one that a kept `place` has."""
         self.name, self.place = name, place
         self.tokens, self.pin = store or f"{place}/{name}", f"{place}/{name}.pin"
+        is_new = not os.path.exists(self.tokens) or store is not None
         if store is None:
-            os.mkdir(self.tokens, 0o700)
+            os.makedirs(self.tokens, 0o700, exist_ok=True)
         shutil.copy("pin", self.pin)
         self.softhsm = os.environ["SOAK_MODULE"]
         configuration = pathlib.Path("softhsm2.conf").read_text()
@@ -50,8 +51,9 @@ class SoftHSMToken:
                    configuration))
         self.environment = {"SOFTHSM2_CONF": self.conf}
         self.module, self.arguments = self.softhsm, ""
-        service.run("paytokenctl", "token", "init", "--module", self.softhsm, "--label", name, "--so-pin-file", "so-pin",
-                    "--pin-file", self.pin, env={**os.environ, **self.environment})
+        if is_new:
+            service.run("paytokenctl", "token", "init", "--module", self.softhsm, "--label", name, "--so-pin-file", "so-pin",
+                        "--pin-file", self.pin, env={**os.environ, **self.environment})
 
     def yaml(self, settings):
         lines = {"module": self.module, "uri": f'"pkcs11:token={self.name.replace(" ", "%20")}"',
@@ -173,15 +175,15 @@ class Deployment:
 
     merchants: those whose keys are imported, by name. With service.GOOGLE the daemon serves Google Pay.
     program: the command that starts the daemon, without the configuration's path. listener: additional options of the two
-    sockets. ledger: the configuration's section, with rules that have names if it needs them; by default, a file. settings:
-    options of every HSM token.
+    sockets. ledger: the configuration's section, with rules that have names if it needs them; by default, a file. kept: True if `place` has HSM tokens and keys of an earlier run. settings: options of every HSM token.
     """
 
     def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), program=("paytokend", "--config"),
-                 listener=None, ledger=None, **settings):
-        os.mkdir(place, 0o700)
+                 listener=None, ledger=None, kept=False, **settings):
+        if not kept:
+            os.mkdir(place, 0o700)
         self.place, self.tokens = place, [kind(name, place) for name, kind in tokens.items()]
-        self.settings, self.merchants = settings, merchants
+        self.settings, self.merchants, self.kept = settings, merchants, kept
         make_merchants()
         with_google = service.GOOGLE in merchants
         self.configuration = f"{place}/paytokend.yaml"
@@ -204,7 +206,7 @@ class Deployment:
 
     def __enter__(self):
         self.daemon.start()
-        for name in self.merchants:
+        for name in () if self.kept else self.merchants:
             self.daemon.import_merchant(name, tokens=[token.name for token in self.tokens])
         return self
 

@@ -1,7 +1,7 @@
 """Payment tokens with known content, and the outcomes of the requests with them."""
 import collections
 import contextlib
-import itertools
+import dataclasses
 import json
 import pathlib
 import time
@@ -14,7 +14,15 @@ CLEAN = {"hsm_unavailable", "ledger_unavailable", "overloaded", "deadline_exceed
 # A request that takes longer, in seconds, was delayed by the fault.
 HELD_UP = 0.5
 
-Known = collections.namedtuple("Known", "number reference plaintext request")
+
+@dataclasses.dataclass
+class Known:
+    """A payment token whose content is known, and a request with it."""
+    number: int
+    reference: str
+    plaintext: bytes
+    request: bytes
+    is_released: bool = False
 
 
 def lines(plaintexts, kind):
@@ -27,27 +35,33 @@ def lines(plaintexts, kind):
 class Pool(contextlib.AbstractContextManager):
     """Payment tokens with their contents, each with a request and its own reference. Some of each kind are used in turn, and a
     payment token that was used often is replaced by a fresh one. So each is released and then repeated, never more often than a
-    claim permits, and the pool never runs out. A context manager."""
+    claim permits, and the pool never runs out. uses: how often each is used. A context manager."""
 
     # The number of uses is far below the limit of repeats for a claim, because answers with 503 may count as repeats too.
     USES = 50
 
-    def __init__(self, **counts):
+    def __init__(self, uses=USES, **counts):
+        self.uses = uses
         self.minters = {kind: service.Minter(certificate=f"authority/{kind}.pem", with_payloads=True) for kind in counts}
-        self.numbers, self.taken = itertools.count(), 0
+        self.minted = self.taken = 0
         # Mixes the kinds in proportion. The first uses differ, so that the payment tokens are not all replaced at once.
         places = sorted((place / count, kind) for kind, count in counts.items() for place in range(count))
-        self.slots = [[self._fresh(kind), self.USES * number // len(places)] for number, (_, kind) in enumerate(places)]
+        self.slots = [[self._fresh(kind), uses * number // len(places)] for number, (_, kind) in enumerate(places)]
 
     def _fresh(self, kind):
         (plaintext, token), = self.minters[kind].take(1)
-        number = next(self.numbers)
+        number = self.minted
+        self.minted += 1
         return Known(number, f"{kind}-{number}", plaintext, load.decrypt(token, b"%s-%d" % (kind.encode(), number)))
+
+    def cpu(self):
+        """Returns the processor time in seconds that minting took."""
+        return sum(service.processor_time(minter.forge.pid) for minter in self.minters.values())
 
     def take(self):
         slot = self.slots[self.taken % len(self.slots)]
         self.taken += 1
-        if slot[1] == self.USES:
+        if slot[1] == self.uses:
             slot[:] = self._fresh(slot[0].reference.partition("-")[0]), 0
         slot[1] += 1
         return slot[0]
@@ -70,8 +84,8 @@ class Outcome:
 
     def __init__(self, keeps_history=True):
         self.keeps_history = keeps_history
-        self.sent = self.right = self.hung = 0
-        self.refused, self.wrong, self.released = collections.Counter(), [], set()
+        self.sent = self.right = self.hung = self.released = 0
+        self.refused, self.wrong = collections.Counter(), []
         # For each request: when it was sent, when it was answered, and True if the answer was right.
         self.history = []
 
@@ -83,9 +97,10 @@ class Outcome:
             if not right:
                 self.wrong.append(f"{known.reference}: what was decrypted is not what was minted")
             elif b'"repeated":false' in body:
-                if known.reference in self.released:
+                if known.is_released:
                     self.wrong.append(f"{known.reference} was released twice")
-                self.released.add(known.reference)
+                known.is_released = True
+                self.released += 1
         elif status == 0:
             self.hung += 1
         elif status is None:

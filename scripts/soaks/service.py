@@ -364,8 +364,9 @@ class Service(Program):
         return family(self.process.pid)
 
     def cpu(self):
-        """Returns the seconds of processor time that the daemon and its workers have taken."""
-        return sum(map(processor_time, self.processes()))
+        """Returns the seconds of processor time that the daemon and its workers have taken, including workers that were
+        replaced."""
+        return family_time(self.process.pid)
 
     def peak(self):
         """Returns the daemon's largest resident memory since its start, in MiB."""
@@ -443,10 +444,16 @@ def is_running(process):
         return False
 
 
-def processor_time(process):
-    """Returns the processor time of the process in seconds, including threads that have ended."""
-    fields = stat(process)
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def processor_time(process, of_ended=False):
+    """Returns the processor time of the process in seconds, including threads that have ended, or that of its children that have
+    ended."""
+    first = 13 if of_ended else 11
+    return sum(map(int, stat(process)[first:first + 2])) / os.sysconf("SC_CLK_TCK")
+
+
+def family_time(process):
+    """Returns the processor time of the process and its children in seconds, including children that have ended."""
+    return sum(map(processor_time, family(process))) + processor_time(process, of_ended=True)
 
 
 def memory(process, field="VmRSS"):
@@ -454,6 +461,16 @@ def memory(process, field="VmRSS"):
     with contextlib.suppress(OSError), open(f"/proc/{process}/status") as status:
         return next((int(line.split()[1]) for line in status if line.startswith(field + ":")), 0) / 1024
     return 0.0
+
+
+Usage = collections.namedtuple("Usage", "memory descriptors threads")
+
+
+def usage(process):
+    """Returns the resident memory in MiB, and the numbers of descriptors and threads. All are 0 if the process has ended."""
+    with contextlib.suppress(OSError):
+        return Usage(memory(process), *(len(os.listdir(f"/proc/{process}/{kind}")) for kind in ("fd", "task")))
+    return Usage(0.0, 0, 0)
 
 
 def child_memory(command, **options):
