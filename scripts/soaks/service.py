@@ -453,7 +453,12 @@ def processor_time(process, of_ended=False):
 
 def family_time(process):
     """Returns the processor time of the process and its children in seconds, including children that have ended."""
-    return sum(map(processor_time, family(process))) + processor_time(process, of_ended=True)
+    total = 0.0
+    for each in family(process):
+        # A child that ends now is among those that have ended.
+        with contextlib.suppress(OSError):
+            total += processor_time(each)
+    return total + processor_time(process, of_ended=True)
 
 
 def memory(process, field="VmRSS"):
