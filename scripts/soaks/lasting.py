@@ -235,7 +235,8 @@ def main(parser):
         for earlier in SERIES.read_text().splitlines() if SERIES.exists() else []:
             print(line(json.loads(earlier)))
         with SERIES.open("a") as series:
-            while (left := (options.releases - run.releases) * each) > 0:
+            # A run that is interrupted later has no verdict, so it ends at the first wrong answer.
+            while (left := (options.releases - run.releases) * each) > 0 and not run.outcome.wrong:
                 row = run.drive(pool, min(step, left))
                 print(line(row), flush=True)
                 print(json.dumps(row), file=series, flush=True)
