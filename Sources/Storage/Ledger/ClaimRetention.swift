@@ -96,7 +96,7 @@ extension ClaimRetention.Plan {
     /// The maximum number of claims removed in one transaction. It is small, so that releases need not wait long.
     private static let stepSize = 500
 
-    /// Carries out the plan.
+    /// Carries out the plan. If the task is cancelled, the rest is left to the next pruning.
     ///
     /// - Parameter forget: removes at most `limit` claims made before the first time, and returns their number. In the
     ///   same transaction it records that claims of payment tokens signed before the second time may be missing.
@@ -110,11 +110,16 @@ extension ClaimRetention.Plan {
         case .clockUnconfirmed: return .clockUnconfirmed
         case .forget(let claims, let paymentTokens):
             var total = 0
-            while true {
+            while !Task.isCancelled {
+                let began = ContinuousClock.now
                 let removed = try await forget(claims, paymentTokens, Self.stepSize)
                 total += removed
-                if removed < Self.stepSize { return .pruned(count: total, before: StoredTime.date(claims)) }
+                if removed < Self.stepSize { break }
+                // Releases are committed during this pause. The removal is not urgent, so the pause is twice as long as
+                // the step.
+                try? await Task.sleep(for: began.duration(to: .now) * 2)
             }
+            return .pruned(count: total, before: StoredTime.date(claims))
         }
     }
 }

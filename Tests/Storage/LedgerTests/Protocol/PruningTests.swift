@@ -41,6 +41,32 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(5, reference: nil)) == .released)
     }
 
+    @Test("pauses between two steps for twice as long as a step takes, and ends when it is cancelled")
+    func pauses() async throws {
+        let plan = ClaimRetention.Plan.forget(claimsBefore: 2, paymentTokensSignedBefore: 1)
+        let times = Shared<[ContinuousClock.Instant]>([])
+        let outcome = try await plan.carryOut { _, _, limit in
+            times.change { $0.append(.now) }
+            try? await Task.sleep(for: .milliseconds(20))
+            return times.current.count < 3 ? limit : 7
+        }
+        #expect(outcome == .pruned(count: 1_007, before: Date(timeIntervalSince1970: 0.002)))
+        let starts = times.current
+        #expect(zip(starts, starts.dropFirst()).allSatisfy { $1 - $0 >= .milliseconds(60) } && starts.count == 3)
+
+        let latch = Latch(isOpen: false)
+        let cancelled = Task {
+            try await plan.carryOut { _, _, limit in
+                await latch.pass()
+                return limit
+            }
+        }
+        try await wait(for: "the first step") { latch.waiting == 1 }
+        cancelled.cancel()
+        latch.open()
+        #expect(try await cancelled.value == .pruned(count: 500, before: Date(timeIntervalSince1970: 0.002)))
+    }
+
     @Test("refuses a payment token from a time whose claims are forgotten, also with another window later")
     func forgotten() async throws {
         let fixture = try await LedgerFixture()
