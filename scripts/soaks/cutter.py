@@ -1,24 +1,30 @@
-"""A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before the request, in
-the middle of it, after it, or in the middle of the answer."""
+"""A proxy between two programs on Unix sockets that disturbs some of the connections, each at a random place: before the request, in
+the middle of it, after it, or in the middle of the answer. It cuts them there, or holds them for a while."""
 import collections
 import contextlib
 import pathlib
 import random
 import socket
 import threading
+import time
 
 PLACES = ("before the request", "in the request", "after the request", "in the answer")
 
 
 class Cutter:
-    """A proxy that listens at `path`, which may be an address, forwards to `target`, and cuts one connection in `one_in`. A
-    context manager."""
+    """A proxy that listens at `path`, which may be an address, forwards to `target`, and disturbs one connection in `one_in`. A
+    context manager.
 
-    def __init__(self, path, target, one_in=None, seed=None):
-        self.path, self.target, self.one_in = path, target, one_in
-        self.chance, self.lock = random.Random(seed), threading.Lock()
-        # The number of cuts at each place.
-        self.cuts = collections.Counter()
+    hold: the longest time in seconds for which half of these connections are held; with 0 all are cut. request, answer: the most bytes
+    before the place. A request to a program with HTTP has at least a thousand bytes, and an answer has fewer.
+    """
+
+    def __init__(self, path, target, one_in=None, seed=None, hold=0.0, request=900, answer=150):
+        self.path, self.target, self.one_in, self.hold = path, target, one_in, hold
+        self.limits = {"in the request": request, "after the request": 1, "in the answer": answer}
+        self.chance, self.lock, self.open = random.Random(seed), threading.Lock(), set()
+        # The number of cuts at each place, and of holds.
+        self.cuts, self.holds = collections.Counter(), 0
 
     def __enter__(self):
         if isinstance(self.path, str):
@@ -35,6 +41,12 @@ class Cutter:
         self.listener.close()
         pathlib.Path(self.path).unlink(missing_ok=True)
 
+    def cut_all(self):
+        """Cuts the connections of now, wherever they are."""
+        with self.lock:
+            for pair in self.open:
+                self._end(*pair)
+
     def _accept(self):
         while True:
             try:
@@ -43,49 +55,47 @@ class Cutter:
                 return
             with self.lock:
                 place = self.chance.choice(PLACES) if self.one_in and self.chance.randrange(self.one_in) == 0 else None
-                # A request has at least a thousand bytes, and an answer has fewer.
-                limit = self.chance.randrange(1, 900 if place == "in the request" else 150)
-            threading.Thread(target=self._pass, args=(peer, place, limit), daemon=True).start()
+                # An answer shows that all of the request was read, so its beginning is after the request.
+                limit = self.chance.randrange(1, self.limits[place] + 1) - (place == "after the request") if place in self.limits else 0
+                held = self.chance.uniform(0, self.hold) if self.hold and self.chance.random() < 0.5 else None
+            threading.Thread(target=self._pass, args=(peer, place, limit, held), daemon=True).start()
 
-    def _pass(self, peer, place, limit):
+    def _pass(self, peer, place, limit, held):
         with peer, socket.socket(socket.AF_UNIX) as other:
+            pair = peer, other
+            with self.lock:
+                self.open.add(pair)
             try:
-                if place == "before the request":
-                    return self._count(place)
+                if place == "before the request" and self._cuts(place, held):
+                    return
                 other.connect(self.target)
-                back = threading.Thread(target=self._answer, args=(peer, other, place, limit), daemon=True)
-                back.start()
-                passed = 0
-                while piece := peer.recv(65536):
-                    if place == "in the request":
-                        other.sendall(piece[:limit - passed])
-                        passed += len(piece)
-                        if passed >= limit:
-                            self._count(place)
-                            break
-                        continue
-                    other.sendall(piece)
+                forward = limit if place == "in the request" else None
+                back = limit if place in ("after the request", "in the answer") else None
+                threading.Thread(target=self._relay, args=(other, peer, place, back, held), daemon=True).start()
+                self._relay(peer, other, place, forward, held)
             except OSError:
                 pass
             finally:
-                self._end(peer, other)
+                with self.lock:
+                    self.open.discard(pair)
+                self._end(*pair)
 
-    def _answer(self, peer, other, place, limit):
+    def _relay(self, source, target, place, limit, held):
+        """Passes on what comes. limit: the bytes before the place, if it is in this direction."""
+        passed = 0
         try:
-            while piece := other.recv(65536):
-                if place == "after the request":
-                    # An answer shows that all of the request was read.
-                    self._count(place)
-                    break
-                if place == "in the answer":
-                    self._count(place)
-                    peer.sendall(piece[:limit])
-                    break
-                peer.sendall(piece)
+            while piece := source.recv(65536):
+                if limit is not None and passed + len(piece) >= limit:
+                    target.sendall(piece[:limit - passed])
+                    if self._cuts(place, held):
+                        break
+                    piece, limit = piece[limit - passed:], None
+                passed += len(piece)
+                target.sendall(piece)
         except OSError:
             pass
         finally:
-            self._end(peer, other)
+            self._end(source, target)
 
     @staticmethod
     def _end(*connections):
@@ -94,6 +104,10 @@ class Cutter:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _count(self, place):
+    def _cuts(self, place, held):
+        """Holds the connection, or returns True if it is to be cut."""
         with self.lock:
-            self.cuts[place] += 1
+            self.holds += held is not None
+            self.cuts[place] += held is None
+        time.sleep(held or 0)
+        return held is None

@@ -7,13 +7,14 @@ The load loses one payment in ten in some way at the simulator (not answered, cu
 cannot be read). There are six kinds of rounds:
   kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again; or
            they are stopped by SIGSTOP, and go on after some seconds
-  cut      two proxies, one in front of paytokend and one in front of the simulator, cut one connection in four: before the request,
-           in it, after it, or in the answer; and one client in ten leaves before its answer
+  cut      two proxies, one in front of paytokend and one in front of the simulator, disturb one connection in four: before the request,
+           in it, after it, or in the answer. Half of these are cut, half held for a while. One client in ten leaves before its answer
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
   restore  the store is copied under load, goes on, and is replaced by the copy; then every earlier payment is sent again
   rate     payments a second, compared with paytokend's own releases
   pair     two gateways share a store in PostgreSQL, and the same client sends every payment token to both at the same time; one
-           of both gateways, paytokend, the simulator and the database's server are killed in turns, as above
+           of both gateways, paytokend, the simulator and the database's server are killed in turns, as above; and a proxy in front
+           of the database cuts all its connections at once, and each new one after some messages, or holds it for a while
 Every payment without an answer, or with a 503, is sent again unchanged to the same gateway until it is answered.
 
 All requests, answers and submissions are a history, which scripts/check-history judges: no payment is submitted twice, or submitted
@@ -45,6 +46,8 @@ FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor
 # The steps at which a kill of the gateway can interrupt a payment: before paytokend's release is stored, before the simulator has
 # the payment, and after that.
 STEPS = ("received", "submitting", "submitted")
+# The longest time, in seconds, for which a proxy holds a connection: longer than the gateway's deadlines.
+HOLD = 4
 # The database roles of the store that two gateways share.
 OWNER, GATEWAY = "payments_owner", "paytoken_gateway"
 
@@ -67,19 +70,23 @@ class At:
             raise service.Failed(f"the load was over before answer {self.number}")
 
 
-def crash(shops, programs, number, victim, clients, short, stops=False):
+def crash(shops, programs, number, victim, clients, short, stops=False, relay=None):
     """Runs one round: sends the same payments to every shop's gateway, kills a program at a random answer, starts everything
-    again, and sends until all are answered. stops: the program is not killed but stopped, for longer than some deadlines."""
+    again, and sends until all are answered. stops: the program is not killed but stopped, for longer than some deadlines. relay: a
+    proxy whose connections are cut and disturbed instead."""
     stopped, seconds = [], shops[0].chance.uniform(0.5, 4)
 
     def strike():
-        if not stops:
+        if relay:
+            relay.one_in = 1
+            relay.cut_all()
+        elif not stops:
             programs[victim].kill()
-            return
-        stopped.extend(service.stop(programs[victim].process.pid))
-        timer = threading.Timer(seconds, service.go_on, [stopped])
-        timer.daemon = True
-        timer.start()
+        else:
+            stopped.extend(service.stop(programs[victim].process.pid))
+            timer = threading.Timer(seconds, service.go_on, [stopped])
+            timer.daemon = True
+            timer.start()
     first, count = shops[0], (40 if len(shops) > 1 else 60) if short else 200
     batches = [first.mint(count)]
     for other in shops[1:]:
@@ -89,12 +96,16 @@ def crash(shops, programs, number, victim, clients, short, stops=False):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         left = list(pool.map(lambda shop, batch: shop.send(batch, clients // len(shops), at), shops, batches))
         at.must_have_come()
-        if victim == "gateway" and not stops:
-            first.steps += steps(first)
-        if not stops:
+        if relay:
+            relay.one_in, how = None, f"cut, in all {sum(relay.cuts.values())} times, held {relay.holds} times"
+        elif stops:
+            how = f"stopped for {seconds:.1f} s"
+        else:
+            how = "killed"
+            if victim == "gateway":
+                first.steps += steps(first)
             programs[victim].start()
         list(pool.map(Shop.settle, shops, left))
-    how = f"stopped for {seconds:.1f} s" if stops else "killed"
     print(f"round {number:3}  {victim:9} {how} at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent "
           "again", flush=True)
 
@@ -125,8 +136,8 @@ def cut(shop, number, clients, short):
     payments = shop.mint(60 if short else 200)
     seed = shop.chance.randrange(1 << 32)
     shop.wrong += shop.gateway.stop()
-    with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed) as before, \
-            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as after:
+    with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed, HOLD) as before, \
+            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1, HOLD) as after:
         shop.configure(paytokend="cut-paytokend.sock", simulator="cut-simulator.sock")
         shop.gateway.start()
         leave(shop, payments[::10])
@@ -134,7 +145,7 @@ def cut(shop, number, clients, short):
         shop.settle(left)
         shop.wrong += shop.gateway.stop()
         print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(after.cuts.values())} to the "
-              f"simulator: {len(left)} of {len(payments)} sent again", flush=True)
+              f"simulator, {before.holds} and {after.holds} held: {len(left)} of {len(payments)} sent again", flush=True)
         shop.cuts += before.cuts + after.cuts
     shop.configure()
     shop.gateway.start()
@@ -331,11 +342,15 @@ def alone(shop, options):
 def pair(shop, options):
     """Runs two gateways on one database server. Returns what is wrong."""
     with database.Server() as server, contextlib.ExitStack() as ending:
+        os.mkdir("relay")
+        relay = ending.enter_context(cutter.Cutter(
+            f"relay/.s.PGSQL.{database.PORT}", server.socket, None, shop.chance.getrandbits(32), HOLD, request=20_000, answer=20_000))
         for role in (OWNER, GATEWAY):
             server.sql(f"CREATE ROLE {role} LOGIN")
         server.sql(f"CREATE DATABASE payments OWNER {OWNER}")
         service.run("paytoken-gateway", "store", "create", server.url("payments", OWNER), "--grant", GATEWAY)
-        shops = [Shop(shop.daemon, shop.chance, name, server.url("payments", GATEWAY), like=shop) for name in ("first", "second")]
+        url = server.url("payments", GATEWAY, os.path.abspath("relay"))
+        shops = [Shop(shop.daemon, shop.chance, name, url, like=shop) for name in ("first", "second")]
         for each in shops:
             ending.enter_context(each.gateway).start()
         programs = {**{each.name: each.gateway for each in shops}, "paytokend": shop.daemon, "simulator": shop.simulator,
@@ -344,6 +359,7 @@ def pair(shop, options):
             for victim in programs:
                 crash(shops, programs, number, victim, options.clients, options.short)
                 crash(shops, programs, number, victim, options.clients, options.short, stops=True)
+            crash(shops, programs, number, "relay", options.clients, options.short, relay=relay)
         wrong = resolve(shops[0])
         for each in shops:
             wrong += outcomeStates(each)
