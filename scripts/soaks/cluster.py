@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import database
+import logged_disk
 import service
 
 # The setting names both servers. A commit is acknowledged once the server that is not the primary has it too.
@@ -23,20 +24,23 @@ SETTINGS = {
 class Member(database.Server):
     """One of the two servers.
 
-    size: the size of a separate file system for its data, if the run may mount one.
+    size: the bytes of a separate file system for its data, if the run may mount one. may_slow: that is on a disk that can be slow.
     """
 
-    def __init__(self, name, network, size=None):
+    def __init__(self, name, network, size=None, may_slow=False):
         super().__init__()
-        self.name, self.network, self.partner, self.disk = name, network, None, None
-        os.makedirs(f"{self.directory}/disk")
+        self.name, self.network, self.partner, self.disk, self.slow = name, network, None, None, None
+        place = f"{self.directory}/disk"
+        os.makedirs(place)
         if size and self.account and os.environ.get("SOAK_OWN_MOUNTS"):
-            self.disk = f"{self.directory}/disk"
-            service.run("mount", "-t", "tmpfs", "-o", f"size={size},mode=0755,uid={self.account.pw_uid},"
-                        f"gid={self.account.pw_gid}", "soak", self.disk)
-        elif self.account:
-            os.chown(f"{self.directory}/disk", self.account.pw_uid, self.account.pw_gid)
-        self.data = f"{self.directory}/disk/data"
+            self.disk = place
+            if may_slow:
+                self.slow = logged_disk.Disk(f"{self.directory}/slow", place, size, logs=False).__enter__()
+            else:
+                service.run("mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "soak", place)
+        if self.account:
+            os.chown(place, self.account.pw_uid, self.account.pw_gid)
+        self.data = f"{place}/data"
 
     def __enter__(self):
         return self
@@ -44,7 +48,10 @@ class Member(database.Server):
     def __exit__(self, *error):
         if self.process is not None and self.process.poll() is None:
             service.go_on(service.family(self.process.pid))
-        if self.disk:
+            self.kill()
+        if self.slow:
+            self.slow.__exit__()
+        elif self.disk:
             # Unmounts lazily, because the server may still have files open.
             subprocess.run(["umount", "--lazy", self.disk], check=False)
         super().__exit__(*error)
@@ -133,6 +140,10 @@ class Member(database.Server):
         self.start()
         return how
 
+    def lag(self):
+        """Returns the bytes of the write-ahead log that the server, a standby, has received and not replayed."""
+        return int(self.sql("SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())::bigint")[0])
+
     def fill(self):
         """Fills its file system."""
         service.fill(f"{self.disk}/filler")
@@ -146,10 +157,10 @@ class Cluster(service.Contexts):
 
     NAMES = ["one", "other"]
 
-    def __init__(self, network, size=None):
+    def __init__(self, network, size=None, may_slow=False):
         super().__init__()
         self.network = network
-        self.primary, self.standby = (Member(name, network, size) for name in self.NAMES)
+        self.primary, self.standby = (Member(name, network, size, may_slow) for name in self.NAMES)
         self.primary.partner, self.standby.partner = self.standby, self.primary
         self.members, self.ledger = [self.primary, self.standby], None
 

@@ -1,7 +1,7 @@
 """Histories of a soak's operations, and the rules that they must keep.
 
 A history is a file with a line of JSON for each invocation and a line for its answer, or for the end of waiting with the result
-`unknown`. All times are of one monotonic clock, in seconds. A line of an answer has the number of its invocation.
+`unknown`. All times are of one monotonic clock, in seconds. A line of an answer has the number of its invocation. Other lines are notes.
 
   invocation  id, time, process, operation, and the operation's facts
   answer      answers (an id), time, result, and the answer's facts
@@ -99,6 +99,11 @@ class History:
     def answered(self, number, moment, result, **facts):
         with self.lock:
             self._write({"answers": number, "time": moment, "result": result, **facts})
+
+    def note(self, moment, **facts):
+        """Writes a line that no rule reads, for example a fault that comes."""
+        with self.lock:
+            self._write({"time": moment, **facts})
 
     def operation(self, began, ended, process, operation, result, answer=None, **facts):
         """Writes an operation whose answer is already known. answer: the answer's facts."""

@@ -11,9 +11,11 @@ payment, and some with another reference, which must be refused. Some callers na
 before it. All requests and answers are written to a history (history.py), whose rules judge them.
 """
 import collections
+import contextlib
 import heapq
 import itertools
 import json
+import math
 import random
 import time
 
@@ -24,6 +26,9 @@ import service
 
 # The maximum number of open requests at each daemon, and at all daemons together.
 TOGETHER, OPEN = 24, 150
+# The refusals of a daemon with a wrong clock.
+BY_CLOCK = ("signing_time_outside_window", "message_expired", "certificate_untrusted")
+
 
 class Payment:
     """One payment token, and its requests."""
@@ -86,6 +91,8 @@ class Payments(load.Asking):
         self.recent = collections.deque(maxlen=500)
         self.payments, self.counts = [], collections.Counter()
         self.wrong, self.hung, self.longest = [], [], 0.0
+        # The nodes whose clock is wrong, and the times at which the others' was wrong last. Nodes to which nothing is sent.
+        self.wrong_clocks, self.rested = {}, set()
         # The era is counted up at each restore. Payment tokens of an earlier era were signed before the newest fence.
         self.era, self.restore = 0, None
 
@@ -149,6 +156,36 @@ class Payments(load.Asking):
     def goes_on(self, node):
         with self.lock:
             self.standstills[node].append((self.stopped.pop(node), time.monotonic()))
+
+    def is_wrong(self, node):
+        """Permits the node to refuse by its clock."""
+        self.wrong_clocks[node] = math.inf
+
+    def is_right(self, node):
+        self.wrong_clocks[node] = time.monotonic()
+
+    def has_wrong_clock(self, node):
+        return self.wrong_clocks.get(node) == math.inf
+
+    @contextlib.contextmanager
+    def resting(self, node):
+        """Sends the node nothing meanwhile; begins when it has answered everything."""
+        self.rested.add(node)
+        try:
+            service.wait(f"the answers of {node}", lambda: self.must_go_on() and not self.busy[node], pause=0.01)
+            yield
+        finally:
+            self.rested.discard(node)
+
+    def nothing_since(self, since, why, node=None, key=None):
+        """Notes a fault if payments were released by requests since this time, or one with this key. Must be called before that is
+        permitted again."""
+        now = time.monotonic()
+        for each in [node] if node else self.nodes:
+            released = sum(began >= since and ended <= now and key in (None, used)
+                           for began, ended, used in self.releases[each][-5000:])
+            if released:
+                self.wrong.append(f"{each} released {released} payment tokens {why}")
 
     # Restores.
 
@@ -226,7 +263,7 @@ class Payments(load.Asking):
         while self.queue and self.queue[0][0] <= now:
             item = heapq.heappop(self.queue)
             ask = item[2]
-            if self.busy[ask.node] >= TOGETHER:
+            if self.busy[ask.node] >= TOGETHER or ask.node in self.rested:
                 waiting.append(item)
                 continue
             try:
@@ -284,6 +321,9 @@ class Payments(load.Asking):
         answer = json.loads(body)
         code = answer.get("code")
         if status == 503 and code in outcome.CLEAN or code == "key_not_active":
+            self._again(ask, code)
+        elif status == 422 and code in BY_CLOCK and began <= self.wrong_clocks.get(ask.node, 0.0):
+            self.counts["clock"] += 1
             self._again(ask, code)
         elif status == 200:
             self._has(ask, answer, began)

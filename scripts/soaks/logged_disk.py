@@ -6,6 +6,8 @@ before it in the log.
 
 After a cut, the disk holds all writes before the last flush and a random part of the later ones: it may have written them in any order,
 and a sector of 512 bytes is the smallest piece that it writes as a whole.
+
+The disk can also be slow: each write and each flush then takes a time, in which the disk does nothing else.
 """
 import bisect
 import collections
@@ -26,6 +28,9 @@ SECTOR = 512
 # An entry of the log: time on the monotonic clock, offset and length. A write's bytes follow; a flush has the length 0.
 ENTRY = struct.Struct("<dQI")
 
+# The seconds that each write and each flush takes, in a file that the serving process reads.
+PACE = struct.Struct("<dd")
+
 # Requests of the FUSE protocol (linux/fuse.h): their numbers, and the heads of requests and answers.
 FORGET, GETATTR, OPEN, READ, WRITE, RELEASE, FSYNC, FLUSH, INIT, DESTROY, FORGETS = 2, 3, 14, 15, 16, 18, 20, 25, 26, 38, 42
 REQUEST, ANSWER = struct.Struct("<IIQQIIIHH"), struct.Struct("<IiQ")
@@ -40,8 +45,10 @@ NOT_IMPLEMENTED, NO_DEVICE, INTERRUPTED = 38, 19, (2, 4, 11)
 MODE = 0o100600
 
 
-def serve(place: str, size: int, path: str) -> None:
-    """Serves a disk of `size` bytes as the file `place` until that is unmounted. path: the log."""
+def serve(place: str, size: int, path: str, slow: str) -> None:
+    """Serves a disk of `size` bytes as the file `place` until that is unmounted. path: the log. slow: the file with PACE."""
+    with open(slow, "rb") as file:
+        pace = mmap.mmap(file.fileno(), PACE.size, prot=mmap.PROT_READ)
     device = os.open("/dev/fuse", os.O_RDWR)
     service.run("mount", "-i", "-t", "fuse", "-o", f"fd={device},rootmode={MODE:o},user_id=0,group_id=0", "disk", place,
                 pass_fds=[device])
@@ -60,6 +67,8 @@ def serve(place: str, size: int, path: str) -> None:
             if operation in (FORGET, FORGETS):
                 continue
             error_number, answer = 0, b""
+            if operation in (WRITE, FSYNC) and (seconds := PACE.unpack(pace)[operation == FSYNC]):
+                time.sleep(seconds)
             if operation == INIT:
                 answer = INIT_ANSWER.pack(7, 31, 0, BIG_WRITES | MAX_PAGES, 16, 12, LARGEST, 1, LARGEST // 4096, 0, *[0] * 8)
             elif operation == GETATTR:
@@ -97,16 +106,18 @@ class Disk(contextlib.AbstractContextManager):
     """The disk with an ext4 file system, mounted at a directory. A context manager, which unmounts it.
 
     name: of its files. place: the directory. options: of the file system's mount. With `sync,dirsync`, all that programs write is
-    written to the disk at once.
+    written to the disk at once. logs: False if no log is needed.
     """
 
-    def __init__(self, name: str, place: str, size: int, options: str = "noatime") -> None:
-        self.file, self.path, self.place, self.size, self.options = f"{name}.disk", f"{name}.log", place, size, options
+    def __init__(self, name: str, place: str, size: int, options: str = "noatime", logs: bool = True) -> None:
+        self.file, self.pace, self.path = f"{name}.disk", f"{name}.pace", f"{name}.log" if logs else os.devnull
+        self.place, self.size, self.options = place, size, options
         self.server: subprocess.Popen | None = None
 
     def __enter__(self) -> "Disk":
         pathlib.Path(self.file).touch()
-        self.server = subprocess.Popen([sys.executable, __file__, self.file, str(self.size), self.path])
+        self.slow(0, 0)
+        self.server = subprocess.Popen([sys.executable, __file__, self.file, str(self.size), self.path, self.pace])
         try:
             service.wait("the disk", lambda: self.server.poll() is None and os.path.getsize(self.file) == self.size, pause=0.01)
             service.run("mkfs.ext4", "-q", "-b", 4096, "-m", 0, "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", self.file)
@@ -116,7 +127,19 @@ class Disk(contextlib.AbstractContextManager):
             raise
         return self
 
+    @staticmethod
+    def missing() -> str | None:
+        """Returns the reason why there can be no such disk on this machine, or None."""
+        can = os.geteuid() == 0 and os.access("/dev/fuse", os.W_OK) and os.access("/dev/loop-control", os.W_OK)
+        return None if can else "it needs root, /dev/fuse and /dev/loop-control"
+
+    def slow(self, write: float, flush: float) -> None:
+        """Makes each write and each flush that begins from now on take these seconds."""
+        with open(self.pace, "r+b" if os.path.exists(self.pace) else "wb") as file:
+            file.write(PACE.pack(write, flush))
+
     def __exit__(self, *error: object) -> None:
+        self.slow(0, 0)
         for place in (self.place, self.file):
             if os.path.ismount(place):
                 unmount(place)
@@ -232,4 +255,4 @@ class Log:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    serve(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -1,10 +1,15 @@
-"""Hosts in separate network namespaces, connected by a router that can drop the packets between two of them."""
+"""Hosts in separate network namespaces, connected by a router that can drop the packets between two of them, or disturb them."""
 import contextlib
 import itertools
 import os
 import subprocess
+import sys
 
+import late_packets
 import service
+
+# The name of the router's device that disturbs packets, and the routes that lead to it.
+DEVICE, ROUTES = "late", "77"
 
 
 class Network(service.Contexts):
@@ -17,7 +22,7 @@ class Network(service.Contexts):
     def __init__(self, hosts):
         super().__init__()
         self.addresses = {host: f"10.77.{number}.2" for number, host in enumerate(hosts, start=1)}
-        self.holders, self.cut = {}, []
+        self.holders, self.cut, self.disturbed, self.device = {}, [], [], None
 
     @staticmethod
     def missing():
@@ -70,6 +75,38 @@ class Network(service.Contexts):
             self._in("router", "ip", "rule", action, "from", self.addresses[source], "to", self.addresses[target],
                      "blackhole", "priority", "100")
 
+    @staticmethod
+    def cannot_disturb():
+        """Returns the reason why packets cannot be disturbed on this machine, or None."""
+        return None if os.access(late_packets.DEVICE, os.R_OK | os.W_OK) else f"it needs {late_packets.DEVICE}"
+
+    def disturb(self, pairs, seed, *settings):
+        """Passes on the packets between these pairs of hosts late from now on. settings: those of late_packets.Device."""
+        if self.device is None:
+            self.device = self.enter_context(service.Answering(*self.within("router"), sys.executable, late_packets.__file__, DEVICE))
+            self.device.line()
+            # Packets of all hosts come from the device.
+            for where in ("all", DEVICE):
+                self._in("router", "sh", "-c", f"echo 0 >/proc/sys/net/ipv4/conf/{where}/rp_filter")
+            self._in("router", "ip", "link", "set", DEVICE, "up")
+            self._in("router", "ip", "route", "add", "default", "dev", DEVICE, "table", ROUTES)
+        self.device.ask(seed, *settings)
+        for pair in pairs:
+            self._disturbing("add", pair)
+            self.disturbed.append(pair)
+
+    def calm(self):
+        """Ends the disturbance. Returns its counts, as late_packets.COUNTED names them."""
+        while self.disturbed:
+            self._disturbing("del", self.disturbed.pop())
+        return list(map(int, self.device.ask(0, *[0] * 6)))
+
+    def _disturbing(self, action, pair):
+        for source, target in itertools.permutations(pair):
+            # The rules that drop packets come first. What the device returns has come from it, and is routed as usual.
+            self._in("router", "ip", "rule", action, "iif", f"host{list(self.addresses).index(source) + 1}", "from",
+                     self.addresses[source], "to", self.addresses[target], "lookup", ROUTES, "priority", "110")
+
     def separate(self, *pair):
         """Drops all packets between the two hosts from now on, without an error to either."""
         self._rules("add", pair)
@@ -92,4 +129,3 @@ class Machine:
 
     def join(self):
         pass
-

@@ -45,15 +45,6 @@ class Outages:
     def _last(self, struck, seconds=0.0):
         time.sleep(max(0.0, struck + max(self.lasting, seconds) - time.monotonic()))
 
-    def _nothing_since(self, struck, why, node=None, key=None):
-        """Checks that no payment was released since `struck`, or none with this key. Must be called before the fault ends."""
-        now = time.monotonic()
-        for each in [node] if node else self.nodes:
-            released = sum(began >= struck and ended <= now and key in (None, used)
-                           for began, ended, used in self.payments.releases[each][-5000:])
-            if released:
-                self.wrong.append(f"{each} released {released} payment tokens {why}")
-
     # The servers.
 
     def fail_over(self):
@@ -77,11 +68,32 @@ class Outages:
         how = self.cluster.rejoin()
         return Event(struck, time.monotonic(), struck, how)
 
+    def lagging_standby(self):
+        """Has the standby replay nothing for a while, then receive nothing, kills the primary (SIGKILL) with commits that the standby
+        lacks, and promotes the standby. Those commits had no answer, and are lost with the primary."""
+        primary, standby = self.cluster.primary, self.cluster.standby
+        standby.sql("SELECT pg_wal_replay_pause()")
+        self.payments.wait_for_releases(self.nodes, time.monotonic(), "while the standby replays nothing")
+        time.sleep(self.lasting)
+        lag, before = standby.lag(), self.payments.counts["ledger_unavailable"]
+        self.network.separate(primary.name, standby.name)
+        alone = time.monotonic()
+        service.wait("a refusal without the standby", lambda: self.payments.counts["ledger_unavailable"] >= before + 10)
+        self.payments.nothing_since(alone, "without the standby")
+        end, = primary.sql("SELECT pg_current_wal_flush_lsn()")
+        primary.kill()
+        struck = time.monotonic()
+        lacking, = standby.sql(f"SELECT pg_wal_lsn_diff('{end}', pg_last_wal_receive_lsn())::bigint")
+        self.network.join()
+        self.cluster.promote()
+        how = self.cluster.rejoin()
+        return Event(struck, time.monotonic(), struck, f"{how}; {lag} bytes were not replayed, {lacking} not received")
+
     def _without(self, what, strike, repair, seconds=0.0):
         """Causes a fault. No payment may be released until its repair."""
         struck_by, struck = strike(), time.monotonic()
         self._last(struck, seconds)
-        self._nothing_since(struck, f"without the {what}")
+        self.payments.nothing_since(struck, f"without the {what}")
         repair(struck_by)
         self.cluster.wait_for_standby()
         return Event(struck, time.monotonic(), struck, "")
@@ -139,7 +151,7 @@ class Outages:
         struck = time.monotonic()
         self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "during a partition")
         self._last(struck)
-        self._nothing_since(struck, "without the primary", node)
+        self.payments.nothing_since(struck, "without the primary", node)
         self.network.join()
         return Event(struck, time.monotonic(), struck, node)
 
@@ -181,7 +193,7 @@ class Outages:
             if operation == "suspend":
                 struck = time.monotonic()
                 self._last(struck)
-                self._nothing_since(struck, "with a suspended key", key=key)
+                self.payments.nothing_since(struck, "with a suspended key", key=key)
         repaired = time.monotonic()
         return Event(struck, repaired, repaired, f"{use}; {' and '.join(nodes)}")
 

@@ -97,7 +97,7 @@ class Member(cluster.Member):
 class Cluster(cluster.Cluster):
     """Two servers of which Patroni chooses the primary."""
 
-    def __init__(self, network, size=None):
+    def __init__(self, network, size=None, may_slow=False):
         service.Contexts.__init__(self)
         self.network, self.ledger = network, None
         self.members = [Member(name, network) for name in self.NAMES]
