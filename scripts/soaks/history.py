@@ -133,13 +133,20 @@ class History:
         lines = list(record)
         wrong = check(read(self.path), map(json.loads, lines))
         if wrong and kept:
-            KEPT.mkdir(parents=True, exist_ok=True)
-            place = KEPT / f"{name}.jsonl"
-            shutil.copyfile(self.path, place)
-            (KEPT / f"{name}.record.jsonl").write_text("".join(
-                (line if isinstance(line, str) else line.decode()) + "\n" for line in lines), encoding="utf-8")
-            wrong.append(f"the history is kept: scripts/check-history {place}")
+            wrong.append(f"the history is kept: scripts/check-history {self.keep(name, lines)}")
         return wrong
+
+    def keep(self, name, record=()):
+        """Keeps the history, and a record if there is one, under this name. Returns its path."""
+        with self.lock:
+            self.file.flush()
+        KEPT.mkdir(parents=True, exist_ok=True)
+        place = KEPT / f"{name}.jsonl"
+        shutil.copyfile(self.path, place)
+        if record:
+            (KEPT / f"{name}.record.jsonl").write_text("".join(
+                (line if isinstance(line, str) else line.decode()) + "\n" for line in record), encoding="utf-8")
+        return place
 
 
 def release_answer(status, body):

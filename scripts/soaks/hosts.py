@@ -122,7 +122,7 @@ class Hosts(service.Contexts):
         if not self.why:
             self.network = self.enter_context(network.Network([*NODES, *cluster.Cluster.NAMES, patroni_cluster.STORE]))
         if "wrong-clock" in self.names and not clocks.missing():
-            self.clocks = {node: self.enter_context(clocks.Clock(f"{node}.clock")) for node in NODES}
+            self.clocks = {node: clocks.Clock(f"{node}.clock") for node in NODES}
         may_slow = "slow-disk" in self.names and not logged_disk.Disk.missing()
         self.cluster = self.enter_context(self.servers(self.network, SIZE, may_slow))
         self.daemons = {node: self.enter_context(self._daemon(node)) for node in NODES}
@@ -159,7 +159,7 @@ class Hosts(service.Contexts):
         self.load.past.note(time.monotonic(), step=step.number, faults=names)
         print(f"{step.number:3}  {names:20}", end="", flush=True)
         struck = time.monotonic()
-        with contextlib.ExitStack() as ending:
+        with self.keeping(), contextlib.ExitStack() as ending:
             for name in step.hindrances:
                 ending.enter_context(self.hindrances.during(name, self.chance, notes, len(step.hindrances) == 1 and not step.fault))
             if step.fault:
@@ -178,6 +178,15 @@ class Hosts(service.Contexts):
         print(f"{times[0]:8.1f} s {times[1]:9.1f} s {times[2]:9.1f} s {since['released']:8}"
               f"{since['ledger_unavailable']:8}   {'; '.join(filter(None, [event.what, *notes]))}", flush=True)
         return times
+
+    @contextlib.contextmanager
+    def keeping(self):
+        """Keeps the history if what is awaited does not come."""
+        try:
+            yield
+        except service.Failed:
+            print(f"\nthe history is kept: {self.load.past.keep(f'hosts-{self.seed}')}")
+            raise
 
     def steady(self, count):
         """Waits until `count` more payment tokens were released."""

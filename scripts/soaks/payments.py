@@ -6,7 +6,8 @@ A third of the payment tokens are of Google Pay, the others of Apple Pay.
 The load loses one payment in ten in some way at the simulator (not answered, cut off, answered with another's answer or with one that
 cannot be read). There are six kinds of rounds:
   kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again; or
-           they are stopped by SIGSTOP, and go on after some seconds
+           they are stopped by SIGSTOP, and go on after some seconds; or the gateway's clock is set, ahead or back (Debian's
+           libfaketime; not with --short)
   cut      two proxies, one in front of paytokend and one in front of the simulator, disturb one connection in four: before the request,
            in it, after it, or in the answer. Half of these are cut, half held for a while. One client in ten leaves before its answer
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
@@ -35,6 +36,7 @@ import sqlite3
 import threading
 import time
 
+import clocks
 import cutter
 import database
 import load
@@ -70,44 +72,66 @@ class At:
             raise service.Failed(f"the load was over before answer {self.number}")
 
 
-def crash(shops, programs, number, victim, clients, short, stops=False, relay=None):
-    """Runs one round: sends the same payments to every shop's gateway, kills a program at a random answer, starts everything
-    again, and sends until all are answered. stops: the program is not killed but stopped, for longer than some deadlines. relay: a
-    proxy whose connections are cut and disturbed instead."""
-    stopped, seconds = [], shops[0].chance.uniform(0.5, 4)
+def killed(program):
+    """Kills a program. Returns the function that repairs this, as the following ones do."""
+    program.kill()
+    return program.start
 
-    def strike():
-        if relay:
-            relay.one_in = 1
-            relay.cut_all()
-        elif not stops:
-            programs[victim].kill()
-        else:
-            stopped.extend(service.stop(programs[victim].process.pid))
-            timer = threading.Timer(seconds, service.go_on, [stopped])
-            timer.daemon = True
-            timer.start()
-    first, count = shops[0], (40 if len(shops) > 1 else 60) if short else 200
+
+def stopped(program, seconds):
+    """Stops a program for longer than some deadlines."""
+    processes = service.stop(program.process.pid)
+    timer = threading.Timer(seconds, service.go_on, [processes])
+    timer.daemon = True
+    timer.start()
+    return timer.join
+
+
+def cut_off(relay):
+    """Cuts a relay's connections, and disturbs all new ones."""
+    relay.one_in = 1
+    relay.cut_all()
+    return lambda: setattr(relay, "one_in", None)
+
+
+def set_clock(clock, seconds):
+    clock.set(seconds)
+    return lambda: clock.set(0)
+
+
+def disturbances(programs, shops, relay=None):
+    """Yields a description and a function for each disturbance of a round."""
+    chance = shops[0].chance
+    for name, program in programs.items():
+        yield f"{name} killed", lambda: killed(program)
+        seconds = chance.uniform(0.5, 4)
+        yield f"{name} stopped for {seconds:.1f} s", lambda: stopped(program, seconds)
+    for shop in shops:
+        if shop.clock:
+            # Clocks of two gateways have to agree within five seconds.
+            seconds = chance.choice([-1, 1]) * chance.randint(1, 2 if len(shops) > 1 else 3600)
+            yield f"{shop.name}'s clock {seconds:+} s", lambda: set_clock(shop.clock, seconds)
+    if relay:
+        yield "database cut off", lambda: cut_off(relay)
+
+
+def crash(shops, number, what, strike, clients, short):
+    """Runs one round: sends the same payments to every shop's gateway, disturbs a program at a random answer, repairs that, and sends
+    until all are answered."""
+    first, count, repair = shops[0], (40 if len(shops) > 1 else 60) if short else 200, []
     batches = [first.mint(count)]
     for other in shops[1:]:
         batches.append([payment.again() for payment in batches[0]])
         other.payments += batches[-1]
-    at = At(first.chance, count * len(shops), strike)
+    at = At(first.chance, count * len(shops), lambda: repair.append(strike()))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         left = list(pool.map(lambda shop, batch: shop.send(batch, clients // len(shops), at), shops, batches))
         at.must_have_come()
-        if relay:
-            relay.one_in, how = None, f"cut, in all {sum(relay.cuts.values())} times, held {relay.holds} times"
-        elif stops:
-            how = f"stopped for {seconds:.1f} s"
-        else:
-            how = "killed"
-            if victim == "gateway":
-                first.steps += steps(first)
-            programs[victim].start()
+        if what == "gateway killed":
+            first.steps += steps(first)
+        repair[0]()
         list(pool.map(Shop.settle, shops, left))
-    print(f"round {number:3}  {victim:9} {how} at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent "
-          "again", flush=True)
+    print(f"round {number:3}  {what} at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent again", flush=True)
 
 
 def steps(shop):
@@ -319,9 +343,8 @@ def alone(shop, options):
     programs = {"gateway": shop.gateway, "paytokend": shop.daemon, "simulator": shop.simulator}
     with shop.gateway.started():
         for number in range(1, rounds + 1):
-            for victim in programs:
-                crash([shop], programs, number, victim, options.clients, options.short)
-                crash([shop], programs, number, victim, options.clients, options.short, stops=True)
+            for what, strike in disturbances(programs, [shop]):
+                crash([shop], number, what, strike, options.clients, options.short)
         for kind, times in ((cut, cuts), (disk, disks)):
             for number in range(1, times + 1):
                 kind(shop, number, options.clients, options.short)
@@ -350,16 +373,16 @@ def pair(shop, options):
         server.sql(f"CREATE DATABASE payments OWNER {OWNER}")
         service.run("paytoken-gateway", "store", "create", server.url("payments", OWNER), "--grant", GATEWAY)
         url = server.url("payments", GATEWAY, os.path.abspath("relay"))
-        shops = [Shop(shop.daemon, shop.chance, name, url, like=shop) for name in ("first", "second")]
+        shops = [Shop(shop.daemon, shop.chance, name, url, like=shop, has_clock=shop.clock is not None)
+                 for name in ("first", "second")]
         for each in shops:
             ending.enter_context(each.gateway).start()
         programs = {**{each.name: each.gateway for each in shops}, "paytokend": shop.daemon, "simulator": shop.simulator,
                     "database": server}
         for number in range(1, options.pairs + 1):
-            for victim in programs:
-                crash(shops, programs, number, victim, options.clients, options.short)
-                crash(shops, programs, number, victim, options.clients, options.short, stops=True)
-            crash(shops, programs, number, "relay", options.clients, options.short, relay=relay)
+            for what, strike in disturbances(programs, shops, relay):
+                crash(shops, number, what, strike, options.clients, options.short)
+        print(f"relay       {sum(relay.cuts.values())} of the gateways' connections to the database cut, {relay.holds} held")
         wrong = resolve(shops[0])
         for each in shops:
             wrong += outcomeStates(each)
@@ -377,7 +400,9 @@ def main(parser):
     print(f"{options.clients} clients, --seed {options.seed}")
     with service.serving() as daemon:
         daemon.import_merchant(service.GOOGLE)
-        shop = Shop(daemon, random.Random(options.seed), with_google=True)
+        if why := clocks.missing():
+            print(f"clocks      skipped: {why}")
+        shop = Shop(daemon, random.Random(options.seed), with_google=True, has_clock=not options.short and not why)
         with shop.simulator.started():
             wrong = alone(shop, options)
             if database.is_installed():

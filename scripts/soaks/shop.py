@@ -6,6 +6,7 @@ import os
 import pathlib
 import time
 
+import clocks
 import history
 import load
 import service
@@ -61,10 +62,10 @@ class Shop:
     # The most that one list returns.
     PAGE = 1000
 
-    def __init__(self, daemon, chance, name="gateway", database=None, like=None, with_google=False):
+    def __init__(self, daemon, chance, name="gateway", database=None, like=None, with_google=False, has_clock=False):
         """name: the name of the gateway's files. database: the URL of a store in PostgreSQL; by default, the store is a file.
         like: another shop, whose client and simulator this one shares. with_google: a third of the payment tokens are of Google
-        Pay; the daemon must have its key."""
+        Pay; the daemon must have its key. has_clock: the gateway has its own clock."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
@@ -73,7 +74,9 @@ class Shop:
         self.with_google = like.with_google if like else with_google
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
-        self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
+        self.clock = clocks.Clock(f"{name}.clock") if has_clock else None
+        self.gateway = service.Program(self.socket, *(self.clock.words() if self.clock else []), "paytoken-gateway", "--config",
+                                       f"{name}.yaml")
         self.simulator = like.simulator if like else service.Program(
             "simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock", "--log", f"{here}/simulator.log")
         # Two gateways of one store share a history.
