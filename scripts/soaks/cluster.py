@@ -121,8 +121,9 @@ class Member(database.Server):
 
     def copy(self, place):
         """Makes a base backup."""
-        self.execute("pg_basebackup", "-D", place, "-h", self.directory, "-p", database.PORT, "-U", database.SUPERUSER,
-                     "-c", "fast", "-X", "stream", NO_SYNC)
+        # A busy machine may let it wait for longer than a standby may.
+        self.execute("pg_basebackup", "-D", place, "-c", "fast", "-X", "stream", NO_SYNC, "-d",
+                     f"host={self.directory} port={database.PORT} user={database.SUPERUSER} options='-c wal_sender_timeout=0'")
 
     def follow(self, is_fresh=False):
         """Starts the server as its partner's standby, after pg_rewind if the partner's history allows that, otherwise on a fresh
