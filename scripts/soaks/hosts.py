@@ -159,7 +159,7 @@ class Hosts(service.Contexts):
         self.load.past.note(time.monotonic(), step=step.number, faults=names)
         print(f"{step.number:3}  {names:20}", end="", flush=True)
         struck = time.monotonic()
-        with self.keeping(), contextlib.ExitStack() as ending:
+        with contextlib.ExitStack() as ending:
             for name in step.hindrances:
                 ending.enter_context(self.hindrances.during(name, self.chance, notes, len(step.hindrances) == 1 and not step.fault))
             if step.fault:
@@ -257,7 +257,7 @@ def main(parser):
     lasting = timeout + 1 if options.short else 2 * timeout + 1
     # A busy machine needs more than three seconds for everything except the ledger.
     margin = 3 * timeout if options.short else timeout
-    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, options.races, faults) as hosts:
+    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, options.races, faults) as hosts, hosts.keeping():
         skipped = missing(faults, hosts)
         possible = [fault for fault in faults if fault not in skipped]
         if not possible:
