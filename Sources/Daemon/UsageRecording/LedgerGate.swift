@@ -35,6 +35,8 @@ package final class LedgerGate: Sendable {
     private let lastFailure = Mutex<String?>(nil)
     /// Allows one comparison, or one replacement of a lost audit key, at a time.
     package let comparisons = AsyncLock()
+    /// An acceptance that failed, although it may have been committed.
+    let uncertainAcceptance = Mutex<UncertainAcceptance?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// Yields one element: the position after the first comparison that succeeds.
     package let verdicts: AsyncStream<Position>

@@ -26,6 +26,15 @@ package struct DetectedRestore: Sendable, Equatable {
     }
 }
 
+/// An acceptance whose commit was not acknowledged, or after whose commit the ledger could not be served. It is sought in the
+/// record until it is found, another one succeeds, or the daemon ends.
+struct UncertainAcceptance: Sendable {
+    /// The audit key that seals the accepted ledger.
+    let signing: AuditSigningKey
+    /// The last sequence of this node's record before the acceptance.
+    let sequence: Int
+}
+
 // The acceptance of an older ledger.
 extension LedgerGate {
     /// Returns the findings that an acceptance would cover.
@@ -78,8 +87,7 @@ extension LedgerGate {
         let (signing, sequence) = try await examineRestore(matter)
         var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
         try await addAcceptance(of: matter, reason: reason, by: caller, approval: approval, to: &change)
-        try await refusing(ledger: await ledger.apply(change))
-        if let signing { try await serve(signing) }
+        try await accept(change, sealingWith: signing, after: sequence)
         logger.warning(
             "a restored ledger was taken into service",
             metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(matter.rememberedSequence ?? 0)"])
@@ -140,11 +148,40 @@ extension LedgerGate {
                             reason: AuditReason("accepted on node \(accepted.acceptedOn ?? "-")"))))
             ])
         change.restore = .endOwnHold
-        try await refusing(ledger: await ledger.apply(change))
-        try await serve(signing)
+        try await accept(change, sealingWith: signing, after: sequence)
         logger.warning(
             "a restored ledger was taken into service, because another node accepted it",
             metadata: ["accepted.on": "\(accepted.acceptedOn ?? "-")", "ledger.sequence": "\(sequence)"])
+    }
+
+    /// Commits an acceptance, and takes the ledger into service.
+    ///
+    /// - Parameter signing: the audit key that seals from then on; nil if this node has no finding.
+    private func accept(
+        _ change: AdministrativeChange, sealingWith signing: AuditSigningKey?, after sequence: Int
+    ) async throws(Refusal) {
+        do throws(Refusal) {
+            try await refusing(ledger: await ledger.apply(change))
+            if let signing { try await serve(signing) }
+        } catch {
+            if let signing {
+                uncertainAcceptance.withLock { $0 = UncertainAcceptance(signing: signing, sequence: sequence) }
+            }
+            throw error
+        }
+    }
+
+    /// Takes the ledger into service if the record has an acceptance whose outcome was uncertain.
+    private func finishAcceptance() async throws(Refusal) {
+        guard case .held = position, let uncertain = uncertainAcceptance.withLock(\.self) else { return }
+        let lines = try await refusing(ledger: await ledger.lines(uncertain.sequence + 1...Int.max, limit: 500))
+        guard lines.contains(where: { AuditEvent.Name.ledgerAcceptRestore.isEvent(ofRecord: $0.bytes) }) else { return }
+        let holds = try await refusing(ledger: await ledger.releaseStatus()).holds
+        guard !holds.contains(where: { $0.node == ledger.node }) else { return }
+        try await serve(uncertain.signing)
+        logger.warning(
+            "a restored ledger was taken into service, because the record has the acceptance that had seemed to fail",
+            metadata: ["ledger.sequence": "\(uncertain.sequence)"])
     }
 
     /// Returns the audit key that seals the accepted ledger; nil if this node has no finding.
@@ -198,6 +235,7 @@ extension LedgerGate {
         }
         checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
         _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
+        uncertainAcceptance.withLock { $0 = nil }
         setPosition(.open)
         do throws(Refusal) {
             try await checkpoints.seal()
@@ -283,6 +321,7 @@ extension LedgerGate {
     func detect() async throws(Refusal) {
         guard position != .waiting else { return }
         try await publishSigningTimeWindow()
+        try await finishAcceptance()
         guard ledger.isShared else { return }
         let status = try await refusing(ledger: await ledger.releaseStatus())
         switch position {
