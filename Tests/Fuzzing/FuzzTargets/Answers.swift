@@ -58,7 +58,20 @@ extension FuzzTarget {
         let object = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
         try expect(status == 200 && object?["payment"] as? String == "1", "the state is that of another payment")
         try expect(object?["status"] as? String == known.state.rawValue, "the state is not the answer's")
-        try expect(object?["reason"] as? String == known.outcome.reason, "the reason is not the answer's")
+        for (name, text) in [
+            ("reason", known.outcome.reason), ("authorizationCode", known.outcome.authorizationCode),
+            ("reference", known.outcome.processorReference),
+        ] {
+            let printable = (object?[name] as? String ?? "").unicodeScalars.map(\.value).filter { 0x20...0x7E ~= $0 }
+            try expect(
+                text.map { $0.utf8.allSatisfy { 0x20...0x7E ~= $0 } && 1...100 ~= $0.utf8.count } ?? printable.isEmpty,
+                "the \(name) cannot be displayed, or is lost")
+            // Texts with more digits may be masked.
+            guard printable.count(where: { 0x30...0x39 ~= $0 }) < 8 else { continue }
+            try expect(
+                (text ?? "").unicodeScalars.map(\.value) == Array(printable.prefix(100)),
+                "the \(name) is not the answer's")
+        }
     }
 }
 

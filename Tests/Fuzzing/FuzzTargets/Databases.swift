@@ -125,7 +125,8 @@ private struct MessageReader {
                 var row: [[UInt8]?] = []
                 for _ in 0..<(number(2) ?? 0) {
                     guard let length = number(4) else { return nil }
-                    if length == 0xFFFF_FFFF {
+                    // The server sends -1 for NULL. libpq reads every negative length as NULL.
+                    if length >= 0x8000_0000 {
                         row.append(nil)
                     } else {
                         guard rest.count >= length else { return nil }

@@ -1,5 +1,6 @@
 import Encodings
 import Foundation
+import Locks
 import PaymentToken
 import Refusals
 import StrictJSON
@@ -51,23 +52,10 @@ extension FuzzTarget {
         name: "forged-token", longest: 32, sources: ["PaymentToken/Signature", "PaymentToken/PaymentToken.swift"]
     ) { input in
         let forge = try Forge.shared.get()
-        let choices = Array(input.prefix(2)) + [UInt8](repeating: 0, count: max(0, 2 - input.count))
-        let isRSA = choices[0] & 1 != 0
-        let deviations = Deviation.allCases.filter { $0.applies(to: isRSA ? "RSA_v1" : "EC_v1") }
-        let deviation = choices[1] == 0 ? nil : deviations[Int(choices[1]) % deviations.count]
-        var wire = WireForm()
-        wire.indefiniteLengths = choices[0] & 2 == 0
-        wire.digestParametersNull = choices[0] & 4 == 0
-        wire.algorithmProtection = choices[0] & 8 == 0
-        wire.issuerFirst = choices[0] & 16 != 0
-        wire.rsaEncryptionAlgorithm = choices[0] & 32 != 0
-        let minted = try forge.mint.mint(
-            TokenRecipe(
-                merchant: isRSA ? forge.rsa : forge.ec,
-                applicationData: choices[0] & 64 != 0 || deviation != nil ? [7] : nil,
-                signingTime: forge.now, wire: wire, deviations: deviation.map { [$0] } ?? []))
+        let forged = try forge.forged(form: input.first ?? 0, deviation: input.dropFirst().first ?? 0)
+        let deviation = forged.deviation
 
-        var signature = minted.signature
+        var signature = forged.signature
         for change in stride(from: 2, to: input.count - 2, by: 3) where !signature.isEmpty {
             let position = Int(input[change + 1]) * signature.count / 256
             switch input[change] % 4 {
@@ -77,17 +65,12 @@ extension FuzzTarget {
             default: signature.swapAt(position, Int(input[change + 2]) * signature.count / 256)
             }
         }
-        let isChanged = signature != minted.signature
-        var text = String(decoding: minted.paymentToken, as: UTF8.self)
-        if isChanged {
-            text = text.replacing(
-                Data(minted.signature).base64EncodedString(), with: Data(signature).base64EncodedString())
-        }
+        let isChanged = signature != forged.signature
 
-        let found = await forge.verdict(of: Array(text.utf8))
+        let found = await forge.verdict(of: forged.json(with: signature))
         switch found {
         case .success(let content):
-            try expect(content == minted.signedContent, "a payment token is accepted with content that was not signed")
+            try expect(content == forged.signedContent, "a payment token is accepted with content that was not signed")
             try expect(
                 isChanged || Forge.refusal(of: deviation) == nil,
                 "\(deviation?.rawValue ?? "") is accepted")
@@ -101,15 +84,43 @@ extension FuzzTarget {
     }
 }
 
+/// A payment token that was minted.
+private struct ForgedToken: Sendable {
+    let deviation: Deviation?
+    let signature: [UInt8]
+    let signedContent: [UInt8]
+    /// The JSON before and after the CMS message.
+    private let (beginning, end): ([UInt8], [UInt8])
+
+    init(_ minted: MintedToken, deviation: Deviation?) throws {
+        (self.deviation, signature, signedContent) = (deviation, minted.signature, minted.signedContent)
+        let json = minted.paymentToken
+        guard let place = Data(json).range(of: Self.base64(signature, deviation)) else {
+            throw Disagreement("the minted payment token does not contain its CMS message")
+        }
+        (beginning, end) = (Array(json[..<place.lowerBound]), Array(json[place.upperBound...]))
+    }
+
+    /// The payment token's JSON with another CMS message.
+    func json(with signature: [UInt8]) -> [UInt8] { beginning + Self.base64(signature, deviation) + end }
+
+    private static func base64(_ bytes: [UInt8], _ deviation: Deviation?) -> Data {
+        let text = Data(bytes).base64EncodedData()
+        return deviation == .signatureNotBase64 ? Data("*".utf8) + text.dropFirst() : text
+    }
+}
+
 /// The authority and the merchants of one run.
-private struct Forge: Sendable {
+private final class Forge: Sendable {
     static let shared = Result { try Forge() }
 
-    let now = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
-    let mint: TokenMint
-    let ec: Merchant
-    let rsa: Merchant
+    private let now = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
+    private let mint: TokenMint
+    private let ec: Merchant
+    private let rsa: Merchant
     private let policy: TrustPolicy
+    /// The minted payment tokens by form and deviation, since minting takes longer than the check.
+    private let minted = Mutex<[[UInt8]: ForgedToken]>([:])
 
     init() throws {
         let authority = try ForgeAuthority(now: now)
@@ -120,6 +131,27 @@ private struct Forge: Sendable {
         rsa = Merchant(
             identifier: identifier, subjectPublicKeyInfo: try ForgeKey(generating: .rsa2048).subjectPublicKeyInfo)
         policy = TrustPolicy(roots: [try Certificate(derEncoded: authority.root.certificate)], distrusted: [])
+    }
+
+    /// The payment token of a wire form, with a deviation unless that is 0.
+    func forged(form: UInt8, deviation choice: UInt8) throws -> ForgedToken {
+        let isRSA = form & 1 != 0
+        let deviations = Deviation.allCases.filter { $0.applies(to: isRSA ? "RSA_v1" : "EC_v1") }
+        let deviation = choice == 0 ? nil : deviations[Int(choice) % deviations.count]
+        let key = [form & 0x7F, choice == 0 ? 0 : UInt8(Int(choice) % deviations.count + 1)]
+        if let forged = minted.withLock({ $0[key] }) { return forged }
+        var wire = WireForm()
+        wire.indefiniteLengths = form & 2 == 0
+        wire.digestParametersNull = form & 4 == 0
+        wire.algorithmProtection = form & 8 == 0
+        wire.issuerFirst = form & 16 != 0
+        wire.rsaEncryptionAlgorithm = form & 32 != 0
+        let recipe = TokenRecipe(
+            merchant: isRSA ? rsa : ec, applicationData: form & 64 != 0 || deviation != nil ? [7] : nil,
+            signingTime: now, wire: wire, deviations: deviation.map { [$0] } ?? [])
+        let forged = try ForgedToken(mint.mint(recipe), deviation: deviation)
+        minted.withLock { $0[key] = forged }
+        return forged
     }
 
     /// The signed content of an accepted payment token, or the refusal. Steps that need the merchant's key are left out.
