@@ -109,9 +109,12 @@ private struct MessageReader {
     /// The answer up to ReadyForQuery; nil if the messages are none of an executed statement.
     mutating func answer() -> Answer? {
         var answer = Answer()
+        var isComplete = false
         while let type = rest.popFirst(), let length = number(4), length >= 4, rest.count >= length - 4 {
             let end = rest.dropFirst(length - 4)
             switch UnicodeScalar(type) {
+            // After the command's completion, rows would be those of a second result, which has no end.
+            case "T" where isComplete, "D" where isComplete: break
             case "T":
                 answer.types = []
                 for _ in 0..<(number(2) ?? 0) {
@@ -135,7 +138,9 @@ private struct MessageReader {
                     }
                 }
                 answer.rows.append(row)
-            case "C": answer.tag = text() ?? ""
+            case "C":
+                answer.tag = text() ?? ""
+                isComplete = true
             case "N": answer.hasWarning = answer.hasWarning || isWarning()
             case "E": return nil
             case "Z": return answer
