@@ -167,7 +167,7 @@ package import SecretMemory
             try send(statement)
             commands.append(.statement(position))
         }
-        guard unsafe PQpipelineSync(handle) == 1 else { throw lost() }
+        guard unsafe PQpipelineSync(handle) == 1 else { throw .lost(nil) }
         roundTrips += 1
         return try receive(commands, results: statements.count, until: deadline)
     }
@@ -182,7 +182,7 @@ package import SecretMemory
             }
             if isNotified { return }
             guard wait(for: Int16(POLLIN), until: deadline) != nil else { return }
-            guard unsafe PQconsumeInput(handle) == 1 else { throw lost() }
+            guard unsafe PQconsumeInput(handle) == 1 else { throw .lost(nil) }
         }
     }
 
@@ -199,8 +199,8 @@ package import SecretMemory
     package var hasWarned: Bool { warnings.any }
 
     private func send(prepare statement: PostgreSQLStatement, as name: String) throws(PostgreSQLFailure) {
-        let types = statement.values.map { $0.type.rawValue }
-        guard unsafe PQsendPrepare(handle, name, statement.sql, Int32(types.count), types) == 1 else { throw lost() }
+        let (sql, types) = (statement.sql, statement.values.map { $0.type.rawValue })
+        guard unsafe PQsendPrepare(handle, name, sql, Int32(types.count), types) == 1 else { throw .lost(nil) }
     }
 
     private func send(_ statement: PostgreSQLStatement) throws(PostgreSQLFailure) {
@@ -224,7 +224,7 @@ package import SecretMemory
             }
             return unsafe PQsendQueryParams(handle, statement.sql, count, types, pointers, lengths, formats, 1)
         }
-        guard sent == 1 else { throw lost() }
+        guard sent == 1 else { throw .lost(nil) }
     }
 
     /// Writes the rest, and reads until the server confirms the pipeline's end. Requires a result of each statement.
@@ -236,22 +236,24 @@ package import SecretMemory
         var command = 0
         while true {
             let unsent = unsafe PQflush(handle)
-            guard unsent >= 0 else { throw lost() }
+            guard unsent >= 0 else { throw .lost(nil) }
             while unsafe PQisBusy(handle) == 0 {
                 guard let result = unsafe PQgetResult(handle) else {
                     // Null means that the command has no further results. After the connection is lost, libpq returns
                     // null at every call, and the loop would not end.
-                    guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
+                    guard unsafe PQstatus(handle) == CONNECTION_OK else { throw .lost(nil) }
                     command += 1
                     continue
                 }
                 defer { unsafe PQclear(result) }
                 switch unsafe PQresultStatus(result) {
                 case PGRES_PIPELINE_SYNC:
-                    guard refusal == nil, results.count == count else { throw refusal ?? lost() }
+                    // libpq also returns the rows of a command that never completed. Only the tag is missing.
+                    guard refusal == nil, results.count == count, results.allSatisfy({ !$0.tag.isEmpty })
+                    else { throw refusal ?? .lost(nil) }
                     return results
                 case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
-                    guard commands.indices.contains(command) else { throw lost() }
+                    guard commands.indices.contains(command) else { throw .lost(nil) }
                     switch commands[command] {
                     case .preparation(let name): prepared.insert(name)
                     case .statement: results.append(unsafe Self.read(result))
@@ -268,11 +270,9 @@ package import SecretMemory
             }
             let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)
             guard let ready = wait(for: events, until: deadline) else { throw .late }
-            if ready & ~Int16(POLLOUT) != 0, unsafe PQconsumeInput(handle) == 0 { throw lost() }
+            if ready & ~Int16(POLLOUT) != 0, unsafe PQconsumeInput(handle) == 0 { throw .lost(nil) }
         }
     }
-
-    private func lost() -> PostgreSQLFailure { .lost(nil) }
 
     /// Waits until the socket is ready for one of the events.
     ///
