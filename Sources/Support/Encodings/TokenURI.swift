@@ -25,7 +25,10 @@ public struct TokenURI: Sendable, Hashable {
     /// Parses `text` strictly. It must have a label or a serial number, or both.
     public init(_ text: String) throws(TokenURIError) {
         guard text.utf8.count <= Self.longest else { throw .tooLong }
-        guard let colon = text.firstIndex(of: ":"), text[..<colon].lowercased() == "pkcs11" else { throw .notPKCS11 }
+        // The lower-case form of U+212A, the Kelvin sign, is k.
+        guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy(\.isASCII),
+            text[..<colon].lowercased() == "pkcs11"
+        else { throw .notPKCS11 }
         let parts = text[text.index(after: colon)...]
             .split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let path = try Component(parts[0], separator: ";", part: .path)

@@ -114,7 +114,7 @@ struct TokenURITests {
 
     @Test(
         "Refuses a URI with another scheme or without one",
-        arguments: ["", "token=a", "pkcs12:token=a", "https://a", " pkcs11:token=a"])
+        arguments: ["", "token=a", "pkcs12:token=a", "https://a", " pkcs11:token=a", "p\u{212A}cs11:token=a"])
     func scheme(text: String) {
         #expect(failure(text) == .notPKCS11)
     }
