@@ -15,7 +15,8 @@ class Mint:
 
     def __init__(self, certificate):
         self.spare = collections.deque()
-        self.minters = [service.Minter("--amount", str(CENTS), certificate=certificate) for _ in range(len(os.sched_getaffinity(0)))]
+        amount = () if certificate == service.GOOGLE_KEY else ("--amount", str(CENTS))
+        self.minters = [service.Minter(*amount, certificate=certificate) for _ in range(len(os.sched_getaffinity(0)))]
 
     def take(self, count):
         missing = max(0, count - len(self.spare))

@@ -107,4 +107,4 @@ MAXIMUM = "ec-128"
 # The rows of --quick, for a look at a change.
 QUICK = ["ec", "ec-1", "ec-8", "ec-128", "rsa", "google", "no-ledger", "gateway"]
 # The rows that scripts/test runs, each of which can reveal a different defect.
-SHORT = ["ec", "ec-1", "rsa", "google", "no-ledger", "postgresql", "latency-100-8"]
+SHORT = ["ec", "ec-1", "rsa", "google", "no-ledger", "postgresql", "gateway", "latency-100-8"]
