@@ -63,12 +63,15 @@ import TokenForge
     }
 
     /// Moves an HSM token's directory away or back, and kills the workers, because a library that has already read
-    /// the keys may not notice the move.
-    private func move(_ hsmToken: String, away: Bool, _ harness: DaemonHarness) throws {
+    /// the keys may not notice the move. Returns when the daemon has noticed their end: it repeats a call only once, so a
+    /// call to one dead worker and then to the other would fail.
+    private func move(_ hsmToken: String, away: Bool, _ harness: DaemonHarness) async throws {
         let (here, there) = (harness.directory.path(DaemonHarness.store(of: hsmToken)), harness.directory.path("away"))
         try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)
         guard away else { return }
-        for worker in try harness.workers() { kill(worker, SIGKILL) }
+        let killed = Set(try harness.workers())
+        for worker in killed { kill(worker, SIGKILL) }
+        try await wait(for: "the daemon to notice the workers' end") { killed.isDisjoint(with: try harness.workers()) }
     }
 
     @Test("imports a key into both HSM tokens, loses no request to killed workers, and records the HSM token used")
@@ -107,7 +110,7 @@ import TokenForge
     @Test("stays ready while one of two HSM tokens is away, reports it, and uses that HSM token again later")
     func oneAway() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
-        try move("second", away: true, harness)
+        try await move("second", away: true, harness)
         try await wait(for: "the token to be missed") {
             #expect(try await harness.decrypt(paymentToken()).status == 200)
             return try await status(harness).hsmTokens[1]["condition"]?.stringValue == "unavailable"
@@ -117,7 +120,7 @@ import TokenForge
         #expect(without.warnings.contains { $0.contains("HSM token second serves no key") }, "\(without.warnings)")
         #expect(try await Curl.request("/readyz", socket: harness.socket).status == 200)
         #expect(try await harness.paytokenctl(["status"]).status == 0)
-        try move("second", away: false, harness)
+        try await move("second", away: false, harness)
         try await wait(for: "the token to be back") {
             try await status(harness).hsmTokens[1]["condition"]?.stringValue == "ready"
         }
@@ -140,7 +143,7 @@ import TokenForge
         #expect(before.warnings.contains { $0.contains("Only HSM token second") }, "\(before.warnings)")
         #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
 
-        try move("second", away: true, harness)
+        try await move("second", away: true, harness)
         try await wait(for: "the token to be missed") {
             _ = try await harness.decrypt(paymentToken(alone))
             // Both workers were killed, so the test waits until the other HSM token is ready again.
@@ -160,7 +163,7 @@ import TokenForge
         #expect(result.status == 75 && result.error.contains("the HSM token second is unavailable"), "\(result)")
         #expect(try await harness.decrypt(paymentToken(late)).code == "unknown_public_key_hash")
 
-        try move("second", away: false, harness)
+        try await move("second", away: false, harness)
         try await harness.waitUntilReady()
         #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
         // A repeated import into both HSM tokens adds the missing key.
