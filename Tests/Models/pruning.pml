@@ -141,7 +141,7 @@ end:
         printf("host %d accepts its clock %d: tokens signed from %d on are served\n", _pid, clock(_pid), EARLIEST);
         forgottenBefore = 2 * EARLIEST }
 #else
-    /* The clock is not a window or more behind the truth: the operator has set it. */
+    /* The clock is late by less than a window: the operator has set it. */
     :: d_step { isHeld && window != 0 && (clock(_pid) + window > now || clock(SERVER) + window > now) ->
         printf("host %d accepts the restore, its clock shows %d\n", _pid, clock(_pid));
         isHeld = 0; fence = most(fence, FENCE) }

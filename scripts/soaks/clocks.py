@@ -39,7 +39,7 @@ class Clock:
                 "FAKETIME_CACHE_DURATION=1", "NO_FAKE_STAT=1", *SHELL, self.path]
 
     def set(self, seconds):
-        """Makes the clock differ from the host's by these seconds, before 0 behind it."""
+        """Makes the clock differ from the host's by these seconds. With a negative number it is late."""
         with open(f"{self.path}.new", "w") as file:
             file.write(f"{seconds:+}\n")
         os.replace(f"{self.path}.new", self.path)

@@ -12,10 +12,7 @@ import Testing
 extension LedgerGateTests {
     @Test("serves a restored ledger whose acceptance was committed only after its deadline, once the record has it")
     func lateAcceptance() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let gate = restored.gate
         await gate.compare()
@@ -49,10 +46,7 @@ extension LedgerGateTests {
 
     @Test("does not serve a restored ledger whose acceptance was not committed")
     func lostAcceptance() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await restored.gate.compare()
         let fails = Shared(true)

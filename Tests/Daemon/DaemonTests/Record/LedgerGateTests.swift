@@ -36,6 +36,14 @@ import WorkerProtocol
         try FileManager.default.copyItem(atPath: directory.path(from), toPath: directory.path(to))
     }
 
+    /// Puts an older copy in place of the ledger. The HSM token remembers a later end of the record.
+    func restoredFromOldCopy() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+    }
+
     func code(_ body: () throws(Refusal) -> Void) -> RefusalCode? {
         do throws(Refusal) {
             try body()
@@ -129,10 +137,7 @@ import WorkerProtocol
 
     @Test("holds an older copy of the ledger, and releases nothing")
     func rolledBack() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await restored.gate.compare()
         guard case .rolledBack(let last, let remembered) = restored.gate.position.disagreement else {
@@ -145,10 +150,7 @@ import WorkerProtocol
 
     /// Makes an older copy of a ledger, with 20 additional records that the HSM token does not know.
     private func rolledBackFixture() async throws -> RecordFixture {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let grown = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         for _ in 0..<20 {
             // The event differs from that of the lost records, because equal records would make an equal chain.
@@ -205,10 +207,7 @@ import WorkerProtocol
 
     @Test("serves a restored ledger after its acceptance, which is recorded and remembered in the HSM token")
     func acceptedRestore() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         // The daemon's clock is now a minute past the time of the head that the HSM token remembers.
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
@@ -228,10 +227,7 @@ import WorkerProtocol
 
     @Test("sets the fence a window after the ledger end that the HSM token remembers if the clock is late")
     func acceptedWithClockBehind() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: RecordFixture.noon - 3600)
         await restored.gate.compare()
         _ = try await restored.gate.acceptRestore(reason: AuditReason("disk failed"), by: RecordFixture.root)
@@ -240,10 +236,7 @@ import WorkerProtocol
 
     @Test("refuses an older ledger while a signing-time window is off, because nothing bounds the forgotten claims")
     func windowOff() async throws {
-        try await served(1)
-        try copy("ledger.sqlite", "old.sqlite")
-        try await served(5)
-        try copy("old.sqlite", "ledger.sqlite")
+        try await restoredFromOldCopy()
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, widestWindow: nil)
         await restored.gate.compare()
         let refusal = await #expect(throws: Refusal.self) {
