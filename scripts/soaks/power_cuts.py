@@ -147,6 +147,7 @@ class Releases:
         load.drive(self.daemon.socket, self.options.clients, self.callers.requests(fresh), self.callers.under_load)
         self.disturbances.ended.set()
         self.disturbances.finish()
+        self.callers.past.file.flush()
         self.wrong += self.callers.wrong
 
     def end(self) -> None:
