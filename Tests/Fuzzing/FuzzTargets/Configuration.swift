@@ -13,19 +13,23 @@ extension FuzzTarget {
         else {
             return
         }
-        let (values, problems) = ValuesOfEveryKind.read(text)
-        let (shiftedValues, shiftedProblems) = ValuesOfEveryKind.read("# A comment.\n\n" + text)
+        let (values, found) = ValuesOfEveryKind.read(text)
+        let (shiftedValues, shiftedFound) = ValuesOfEveryKind.read("# A comment.\n\n" + text)
+        try expect(found.count == shiftedFound.count, "two lines in front of a file change the number of its problems")
+        // If several keys occur twice and one of them is a section, Yams names any of them, in no certain order.
+        let problems = found.filter { !$0.message.hasPrefix("duplicate key") }
+        let shiftedProblems = shiftedFound.filter { !$0.message.hasPrefix("duplicate key") }
         try expect(
             problems.map(\.key) == shiftedProblems.map(\.key), "two lines in front of a file change its problems")
         try expect(
             problems.map { $0.line.map { $0 + 2 } } == shiftedProblems.map(\.line),
             "a problem's line does not move with the text: \(problems)")
-        for problem in problems {
+        for problem in found {
             try expect(
                 problem.description.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F },
                 "a problem's message has a control character")
         }
-        guard problems.isEmpty else { return }
+        guard found.isEmpty else { return }
         try expect(values == shiftedValues, "two lines in front of a file change its values")
         try values.check(against: text)
     }
