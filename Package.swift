@@ -348,8 +348,8 @@ let folders: [[Target]] = [
             .target(
                 name: "Processors",
                 dependencies: [
-                    "Locks", "Encodings", "GooglePayToken", "KeyTypes", "OutgoingConnections", "Payments", "Radial",
-                    "SecretMemory", "StrictJSON", nioCore, nioHTTP1, nioSSL, crypto,
+                    "Locks", "Encodings", "GooglePayToken", "HostSystem", "KeyTypes", "OutgoingConnections", "Payments",
+                    "Radial", "SecretMemory", "StrictJSON", nioCore, nioHTTP1, nioSSL, crypto,
                 ]),
             /// The merchant server: a separate program that calls the daemon like any other backend.
             .target(

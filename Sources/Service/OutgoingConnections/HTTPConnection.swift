@@ -37,6 +37,9 @@ package final class HTTPConnection: Sendable {
         exchange.value.ask(request, before: deadline, answer)
     }
 
+    /// True if the caller runs on the connection's event loop.
+    package var isOnCurrentEventLoop: Bool { channel.eventLoop.inEventLoop }
+
     /// The time at which the last request was answered or failed; before the first, the time at which the connection
     /// was made.
     package var lastUse: ContinuousClock.Instant { used.withLock { $0.last } }

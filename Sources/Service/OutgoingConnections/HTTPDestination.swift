@@ -54,7 +54,8 @@ package struct HTTPDestination: Sendable {
     }
 
     private func connection(before deadline: ContinuousClock.Instant) -> EventLoopFuture<HTTPConnection> {
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        // On the caller's own event loop, if it runs on one, no step wakes another thread.
+        let loop = MultiThreadedEventLoopGroup.currentEventLoop ?? MultiThreadedEventLoopGroup.singleton.next()
         let ready = loop.makePromise(of: HTTPConnection.self)
         let left = max(ContinuousClock.now.duration(to: deadline), .milliseconds(1))
         let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(names.resolver(on: loop))

@@ -7,11 +7,11 @@ extension Task where Failure == Never {
     package func value(within limit: Duration) async -> Success? {
         await withCheckedContinuation { (waiting: CheckedContinuation<Success?, Never>) in
             let first = FirstValue(waiting)
-            let timer = Task<Void, Never> {
+            let timer = Task<Void, Never>.onSameExecutor {
                 try? await Task<Never, Never>.sleep(for: limit)
                 first.resume(nil)
             }
-            Task<Void, Never> {
+            Task<Void, Never>.onSameExecutor {
                 first.resume(await value)
                 timer.cancel()
             }

@@ -75,7 +75,7 @@ struct PaymentFlow: Sendable {
         }
         // The steps run in a separate task. The request's own task is cancelled when its time limit passes, which would
         // cancel the steps too.
-        let result = await Task {
+        let result = await Task.onSameExecutor {
             defer { paymentSlots.leave(client.name) }
             do throws(GatewayRefusal) {
                 return Result<Value, GatewayRefusal>.success(try await body(began))

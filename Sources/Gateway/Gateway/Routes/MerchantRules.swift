@@ -70,7 +70,7 @@ struct MerchantRules: RouterRules {
         to head: RequestHead, body: [UInt8], arguments: [String], from peer: NetworkRequests, by route: GatewayRoute,
         _ entry: RequestLog.Entry<GatewaySender>, _ log: RequestLog
     ) async -> HTTPAnswer {
-        let answering = Task {
+        let answering = Task.onSameExecutor {
             do throws(GatewayRefusal) {
                 guard let client = entry.sender.client else { throw .defect }
                 let request = GatewayRequest(

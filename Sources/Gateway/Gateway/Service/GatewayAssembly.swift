@@ -96,7 +96,7 @@ struct GatewayAssembly: Sendable {
                 router: router, tls: tls,
                 connectionLimits: connectionLimits, limits: limits, handshakeRates: HandshakeRates(limits.handshakes),
                 instruments: instruments, handshakes: HandshakeLog(instruments: instruments, logger: logger)),
-            connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
+            connectionLimits: connectionLimits, answersOnEventLoop: true, limits: requests)
         return [admin, merchants]
     }
 

@@ -43,6 +43,14 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         /// True while a task exists that closes connections once they are idle for too long.
         var isSweepScheduled = false
 
+        /// Removes the owner's most recently used idle connection, if possible of the current event loop, which then need not
+        /// wake another one.
+        mutating func takeIdle(of owner: Owner) -> Connection? {
+            guard let last = idle[owner]?.indices.last else { return nil }
+            let index = idle[owner]?.lastIndex { $0.http.isOnCurrentEventLoop } ?? last
+            return idle[owner]?.remove(at: index)
+        }
+
         mutating func count(_ owner: Owner) {
             open += 1
             openByOwner[owner, default: 0] += 1
@@ -56,7 +64,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     /// Returns the owner's most recently used idle connection that is still usable; nil if there is none.
     func take(_ owner: Owner) async -> Connection? {
-        while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
+        while let connection = state.withLock({ $0.takeIdle(of: owner) }) {
             if connection.http.began + limits.age > .now, await connection.isAlive() { return connection }
             connection.http.close()
         }

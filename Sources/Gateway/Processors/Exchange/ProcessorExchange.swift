@@ -1,3 +1,4 @@
+import HostSystem
 import Locks
 import NIOCore
 import NIOHTTP1
@@ -107,7 +108,7 @@ public struct ProcessorExchange: Sendable {
                 first.give(.unknown(.noAnswerInTime))
                 return Self.listening
             }
-            Task { [request] in
+            Task.onSameExecutor { [request] in
                 let outcome: SubmissionOutcome =
                     switch await send(request, before: deadline) {
                     case .notSent(let fault): .notSent(fault)
