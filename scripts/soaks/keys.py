@@ -8,6 +8,7 @@ the HSM tokens. The soak fails if a release is refused or a list is incomplete.
 import collections
 import contextlib
 import json
+import os
 import time
 
 import deployment
@@ -37,6 +38,16 @@ class Keys:
         """Returns the resident memory in MiB of the daemon, and of its workers together."""
         sizes = [service.memory(process) for process in self.daemon.processes()]
         return sizes[0], sum(sizes[1:])
+
+    def alone(self):
+        """Returns the resident memory in MiB of programs that only have the HSM tokens open, together."""
+        found = 0.0
+        for token in self.tokens:
+            with raw.RawLoop(token.name, self.there.certificate(token), token.pin,
+                             {**os.environ, "SOFTHSM2_CONF": token.conf}) as loop:
+                loop.measure(1, 0.01)
+                found += service.memory(loop.process.pid)
+        return found
 
     def ask(self, path):
         """Returns seconds, status and body of a GET on the admin socket."""
@@ -89,6 +100,7 @@ class Keys:
         daemon, workers = self.memory()
         rows["memory, daemon"] = daemon, "MiB", None
         rows["memory, workers"] = workers, "MiB", "SoftHSM's objects, and the key map"
+        rows["  SoftHSM alone"] = self.alone(), "MiB", "a program that has the same tokens open"
         return rows
 
     def measure_rest(self, wrong):
