@@ -243,9 +243,18 @@ class Payments(Releases):
         self.shop.gateway.start()
         return seconds + time.monotonic() - began
 
+    @staticmethod
+    def _outcomes() -> set[str]:
+        """Returns the payments of which the cut left an outcome in the store. It reads a copy, since a reader completes the file."""
+        shutil.rmtree("small/store", ignore_errors=True)
+        shutil.copytree("disk/store", "small/store")
+        with contextlib.closing(sqlite3.connect("small/store/payments.sqlite")) as store:
+            return {name for (name,) in store.execute(
+                "SELECT lower(hex(transaction_id)) FROM payment WHERE state IN ('authorized', 'declined', 'error')")}
+
     def _truncate(self, moment: float, answered: set[str]) -> None:
-        """Makes the simulator's log what it was at this time."""
-        # The log has whole milliseconds.
+        """Makes the simulator's log what it was at this time. answered: payments that it certainly had answered before."""
+        # The log has whole milliseconds, and an outcome can be on the disk a millisecond after the submission.
         until = moment + time.time() - time.monotonic() - 0.001
         with open("simulator-load.log", encoding="utf-8") as old, open("simulator.log", "w", encoding="utf-8") as new:
             for line in old:
@@ -262,7 +271,7 @@ class Payments(Releases):
                 answered[operation.payment] = None
         # Payments with a 503 are open too, and as many as those of lost answers; some of them are enough.
         under_way = [name for name in asked if name not in answered]
-        self._truncate(cut.moment, set(answered))
+        self._truncate(cut.moment, set(answered) | self._outcomes())
         self.shop.past, self.shop.payments, self.shop.wrong = history.History("cut.jsonl"), [], []
         seconds = self.start()
         payments = [self.by_name[name].again() for name in [*sample(chance, list(answered)), *sample(chance, under_way)]]
