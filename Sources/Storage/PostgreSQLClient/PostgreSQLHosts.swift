@@ -8,7 +8,8 @@ import Locks
 ///
 /// libpq's asynchronous calls ignore `connect_timeout`, so one host that does not respond would use up all the time.
 /// This type tries one address at a time and gives each a share of the time. The host of the newest session is tried
-/// first. Hosts that did not respond when they were last tried come at the end.
+/// first. Hosts that did not respond when they were last tried come at the end. If none responded in its share, as over a
+/// slow network, each has all the time in turn.
 package final class PostgreSQLHosts: Sendable {
     /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
     struct Endpoint: Hashable, Sendable {
@@ -40,8 +41,14 @@ package final class PostgreSQLHosts: Sendable {
     private struct LastAttempts {
         /// The endpoint of the newest session.
         var answered: Endpoint?
-        /// The endpoints that did not respond when they were last tried.
-        var silent: Set<Endpoint> = []
+        /// The endpoints that could not be reached when they were last tried, the earliest attempt first.
+        var unreachable: [Endpoint] = []
+        /// The endpoints that did not respond in time when they were last tried, the earliest attempt first.
+        var late: [Endpoint] = []
+
+        /// The position of an endpoint among those that did not respond; nil if it responded. Those that can fail quickly
+        /// are first.
+        func silence(of place: Endpoint) -> Int? { (unreachable + late).firstIndex(where: place.contains) }
     }
 
     package let url: PostgreSQLURL
@@ -93,9 +100,10 @@ package final class PostgreSQLHosts: Sendable {
                 continue
             }
             // This endpoint, each endpoint after it, and the first statements of the new session get equal shares of
-            // the remaining time. A single endpoint gets all the time.
-            let isOnly = places.isEmpty && failures.isEmpty
-            let share = now.duration(to: deadline) / (isOnly ? 1 : places.count + 2)
+            // the remaining time. A single endpoint gets all the time, and so does the one that is the first although it
+            // was late: all others were late after it.
+            let hasAllTime = failures.isEmpty && (places.isEmpty || wasLate(place))
+            let share = now.duration(to: deadline) / (hasAllTime ? 1 : places.count + 2)
             do throws(PostgreSQLOpeningFailure) {
                 let connection = try PostgreSQLConnection(
                     parameters.merging(place.parameters) { $1 }, passwordFile: passwordFile,
@@ -113,23 +121,26 @@ package final class PostgreSQLHosts: Sendable {
 
     private func remember(_ place: Endpoint, _ failure: PostgreSQLOpeningFailure?) {
         lastAttempts.withLock { attempts in
+            attempts.unreachable.removeAll { $0 == place }
+            attempts.late.removeAll { $0 == place }
             switch failure {
-            case nil:
-                attempts.answered = place
-                attempts.silent.remove(place)
-            case .late, .unreachable:
-                if attempts.answered == place { attempts.answered = nil }
-                attempts.silent.insert(place)
-            default: attempts.silent.remove(place)
+            case nil: attempts.answered = place
+            case .late: attempts.late.append(place)
+            case .unreachable: attempts.unreachable.append(place)
+            default: return
             }
+            if failure != nil, attempts.answered == place { attempts.answered = nil }
         }
     }
+
+    private func wasLate(_ place: Endpoint) -> Bool { lastAttempts.withLock { $0.late.contains(place) } }
 
     private func ordered(_ places: [Endpoint]) -> [Endpoint] {
         let attempts = lastAttempts.withLock { $0 }
         let first = places.filter { place in attempts.answered.map(place.contains) == true }
-        let last = places.filter { !first.contains($0) && attempts.silent.contains(where: $0.contains) }
-        return first + places.filter { !first.contains($0) && !last.contains($0) } + last
+        let rest = places.filter { !first.contains($0) }
+        let silent = rest.compactMap { place in attempts.silence(of: place).map { (place, $0) } }.sorted { $0.1 < $1.1 }
+        return first + rest.filter { attempts.silence(of: $0) == nil } + silent.map(\.0)
     }
 
     /// Returns the hosts that libpq's parameters list (PostgreSQL documentation, *Specifying Multiple Hosts*).

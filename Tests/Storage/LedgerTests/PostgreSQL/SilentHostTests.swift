@@ -109,4 +109,28 @@ struct SilentHostTests {
         let used = try silent.waiting
         #expect(try await connect() == used)
     }
+
+    @Test("leaves all the time to a slow one in its turn", arguments: SilentPort.Kind.allCases)
+    func slow(kind: SilentPort.Kind) async throws {
+        let silent = try await SilentPort(kind)
+        let server = try await PostgreSQLServer()
+        // One round trip takes longer than this host's share of a third.
+        let slow = try await PostgreSQLProxy(to: server, delay: 250)
+        let timeout = Duration.milliseconds(1200)
+        let url = try PostgreSQLURL(
+            "postgresql://\(PostgreSQLServer.superuser)@/postgres?host=127.0.0.1,\(slow.directory.path)"
+                + "&port=\(silent.port),\(PostgreSQLServer.port)")
+        let hosts = PostgreSQLHosts(url, passwordFile: nil, timeout: timeout, application: "tests")
+        var late = 0
+        while late < 50 {
+            do {
+                let connection = try await onThread { () throws(PostgreSQLOpeningFailure) in
+                    try hosts.connect(until: .now + timeout)
+                }
+                #expect(connection.host == slow.directory.path)
+                break
+            } catch { late += 1 }
+        }
+        #expect((1..<50).contains(late))
+    }
 }
