@@ -94,6 +94,25 @@ def show(bench, made, elapsed):
             print(f"{title:{WIDTH}}{number(figures.median(name, 'rate')):>9}{spread(figures, name):>11}{p50:>10}{p99:>10}"
                   f"{processor:>17}")
     print()
+    show_ceilings(figures)
+
+
+def show_ceilings(figures):
+    """Prints what would limit the releases on more cores: each thread or lock that serves one release at a time, with the microseconds
+    that it is held for one, and the number of releases a second that these permit."""
+    held = [(f"the ledger's writer and the log's, {connections} connections", figures.median(row, "writer"))
+            for connections, row in ((32, "ec"), (128, "ec-128"))]
+    held += [(f"one event loop or one session, {part}, 128 connections", figures.median("ec-128", part)) for part in ("loops", "sessions")]
+    one, two = (figures.median(f"raw-ec-copy-{threads}", "rate") for threads in (1, 2))
+    if one and two and two < 2 * one:
+        # With two threads the rate is 1 / (serial + rest / 2) of a time of serial + rest (Amdahl).
+        held.append(("SoftHSM's locks, from the raw loops of 1 and 2 threads", 1e6 / one * (2 * one / two - 1)))
+    held = [(title, value) for title, value in held if value]
+    if held:
+        print(f"{'serial resources':{WIDTH}}{'µs a release':>14}{'at most a second':>18}")
+        for title, value in held:
+            print(f"{title:{WIDTH}}{number(value):>14}{number(1e6 / value):>18}")
+        print()
 
 
 def show_targets(chosen, figures):

@@ -26,6 +26,19 @@ def unit_environment():
     return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("Environment=")]
 
 
+def serial(processes):
+    """Returns the processor time in seconds of what one thread at a time does for all releases: the threads that commit and write the
+    log, and the event loops and the workers' sessions, of which there can be as many as cores."""
+    found = dict.fromkeys(("writer", "loops", "sessions"), 0.0)
+    for process in processes:
+        for name, seconds in service.thread_times(process).items():
+            part = ("loops" if name.startswith("NIO-") else "sessions" if name.startswith("session-") else
+                    "writer" if name.endswith("overcommit") else None)
+            if part:
+                found[part] += seconds
+    return found
+
+
 class MeasuredService(service.Contexts):
     """The service of a setup. A context manager.
 
@@ -99,9 +112,11 @@ class MeasuredService(service.Contexts):
                     for token in tokens]
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
+        threads = serial(self.daemon.processes())
         before, began, others = self._processor_times(), time.monotonic(), machine.busy() - machine.own()
         said = load.generate(self.shop.socket if self.shop else self.daemon.socket, requests, row.connections, seconds, rate)
         after, took, others = self._processor_times(), time.monotonic() - began, machine.busy() - machine.own() - others
+        after_threads = serial(self.daemon.processes())
         if row.latency:
             self.token.play()
         self.mint.give_back(tokens[said["requests"]:])
@@ -120,6 +135,7 @@ class MeasuredService(service.Contexts):
             **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
             **({"gateway": gateway / released * 1e6, "simulator": simulator / released * 1e6} if self.shop else {}),
             "cores": (daemon + worker + server + gateway + simulator + said["processor"]) / said["seconds"],
+            **{part: (after_threads[part] - seconds) / released * 1e6 for part, seconds in threads.items()},
             # The processor time of programs that do not belong to this service.
             "others": max(0, others - daemon - worker - server - gateway - simulator) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong

@@ -451,6 +451,15 @@ def processor_time(process, of_ended=False):
     return sum(map(int, stat(process)[first:first + 2])) / os.sysconf("SC_CLK_TCK")
 
 
+def thread_times(process):
+    """Returns the processor times of the process's threads in seconds, by name. Those of threads that have ended are missing."""
+    found = collections.Counter()
+    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):
+            found[(thread / "comm").read_text().strip()] += int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return found
+
+
 def family_time(process):
     """Returns the processor time of the process and its children in seconds, including children that have ended."""
     total = 0.0

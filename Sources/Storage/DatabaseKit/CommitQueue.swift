@@ -361,12 +361,6 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         }
     }
 
-    /// The time for which the caller still waits.
-    package var left: Duration {
-        let (deadline, now) = (deadline, DispatchTime.now().uptimeNanoseconds)
-        return deadline > now ? .nanoseconds(Int64(clamping: deadline - now)) : .zero
-    }
-
     /// Removes the deadline; the caller then waits for the engine.
     package func removeDeadline() {
         state.withLock { $0.deadline = .max }

@@ -7,9 +7,10 @@ import PostgreSQLClient
 
 /// A session that only reads, one read at a time, on its own thread.
 ///
-/// Callers wait until the ledger's deadline. A read whose deadline passes before the read begins is skipped. If the
-/// deadline passes during the read, the reader abandons its session, and the server ends the statement by
-/// `statement_timeout`.
+/// Callers wait until the ledger's deadline. A read whose deadline passes before the read begins is skipped. A read that
+/// has begun has the whole time-out, even if its caller's deadline comes earlier: with less, one that waited long would
+/// be abandoned with its session, and over a slow network so would each read after it. After that time the reader
+/// abandons its session, and the server ends the statement by `statement_timeout`.
 final class PostgreSQLReader: Sendable {
     /// The maximum number of queued reads. A longer queue would form only while the server does not respond.
     static let capacity = 1024
@@ -57,7 +58,7 @@ final class PostgreSQLReader: Sendable {
             queue.async { [self] in
                 defer { state.withLock { $0.waiting -= 1 } }
                 guard caller.begin() else { return }
-                caller.resume(perform(body, until: .now + caller.left))
+                caller.resume(perform(body))
             }
         }
     }
@@ -68,12 +69,11 @@ final class PostgreSQLReader: Sendable {
         _ body: @escaping @Sendable (Queries) throws -> T,
         then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void
     ) {
-        queue.async { [self] in then(perform(body, until: .now + deadlines.timeout)) }
+        queue.async { [self] in then(perform(body)) }
     }
 
-    private func perform<T>(
-        _ body: (Queries) throws -> T, until deadline: ContinuousClock.Instant
-    ) -> Result<T, LedgerFailure> {
+    private func perform<T>(_ body: (Queries) throws -> T) -> Result<T, LedgerFailure> {
+        let deadline = ContinuousClock.now + deadlines.timeout
         guard !state.withLock({ $0.isClosed }) else { return .failure(.unavailable(reason: "It is closed.")) }
         return Result {
             try session.reading(until: deadline) { try body(Queries(connection: $0, deadline: deadline)) }
