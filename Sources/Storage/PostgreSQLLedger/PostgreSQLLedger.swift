@@ -26,6 +26,7 @@ public final class PostgreSQLLedger: StoredLedger {
     public let releasesUnderWay = ReleasesUnderWay()
     let reader: PostgreSQLReader
     let searcher: PostgreSQLReader
+    private let claimLookups: PostgreSQLClaimLookups
     let follower: PostgreSQLFollower
     let deadlines: LedgerDeadlines
     package let records: RecordStatements
@@ -138,6 +139,7 @@ public final class PostgreSQLLedger: StoredLedger {
         ]
         reader = PostgreSQLReader(
             Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines)
+        claimLookups = PostgreSQLClaimLookups(reader, deadlines, repeatFor: settings.repeatFor)
         searcher = PostgreSQLReader(
             Self.session(hosts, settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines)
         follower = PostgreSQLFollower(
@@ -213,6 +215,10 @@ public final class PostgreSQLLedger: StoredLedger {
     package func search<T: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T { try await searcher.read { try body($0) } }
+
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
+        try await claimLookups.repeatability(of: release)
+    }
 
     public func release(
         _ release: Release, recording record: AuditRecord?

@@ -178,7 +178,10 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         let mayBeClaimed = release.wallet == .applePay || isClosed || claimFilter.mayHave(release.transactionId)
         guard mayBeClaimed else { return .unclaimed }
-        return try await repeatability(of: release)
+        return try await read { [repeatFor] queries in
+            try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor)
+                ?? .unclaimed
+        }
     }
 
     public func release(

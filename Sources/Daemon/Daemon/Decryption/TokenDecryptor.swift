@@ -98,6 +98,8 @@ struct TokenDecryptor: Sendable {
         // other callers.
         if repeatability == .tooOften || ledger.isUsedUp(release.transactionId) { throw Self.repeatedTooOften }
 
+        // Nothing would be released, so the HSM is not used.
+        try commit.gate.admit()
         guard origin?.hasLeft != true else { throw .peerHasLeft }
         try payment.checkTimesBeforeDecryption(window, for: caller, release: release, draft: draft)
         ledger.releasesUnderWay.begin()
@@ -330,6 +332,8 @@ struct TokenDecryptor: Sendable {
     }
 
     private func repeatability(of release: Release) async throws(Refusal) -> Repeatability {
+        // A look-up takes time from the comparison of the ledger, which reads too.
+        try commit.gate.admit()
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {

@@ -84,18 +84,6 @@ extension StoredLedger {
         try await administer(excludingReleases: false, work, readBack: { _, _ in nil })
     }
 
-    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
-        try await repeatability(of: release)
-    }
-
-    /// Reads the release's claim, and answers ``Ledger/wouldRepeat(_:)`` by it.
-    package func repeatability(of release: Release) async throws(LedgerFailure) -> Repeatability {
-        try await read { [repeatFor] queries in
-            try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor)
-                ?? .unclaimed
-        }
-    }
-
     public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses] {
         try await search { queries in
             try queries.run(

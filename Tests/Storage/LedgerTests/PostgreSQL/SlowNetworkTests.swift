@@ -31,4 +31,22 @@ struct SlowNetworkTests {
         #expect(try await serverProcess() == first)
         reader.close()
     }
+
+    @Test("answer all who wait for the claim of a transaction with one query")
+    func claims() async throws {
+        let server = try await PostgreSQLServer()
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
+        let proxy = try await PostgreSQLProxy(to: server, delay: 100)
+        let url = try PostgreSQLURL(proxy.url(fixture.database.name, user: LedgerDatabases.daemon))
+        let ledger = try await fixture.node("node-2") { ($0.url, $0.timeout) = (url, .seconds(5)) }
+        #expect(try await fixture.release(1, on: ledger).verdict == .released)
+        // One after the other these take ten seconds.
+        let found = try await withThrowingTaskGroup(of: (Int, Repeatability).self) { group in
+            for number in 1...50 { group.addTask { (number, try await ledger.wouldRepeat(fixture.request(number))) } }
+            return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        #expect(found[1] == .yes)
+        #expect(found.count == 50 && found.values.count { $0 == .unclaimed } == 49)
+        await ledger.close()
+    }
 }
