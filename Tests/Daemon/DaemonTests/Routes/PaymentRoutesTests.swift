@@ -57,6 +57,22 @@ struct PaymentRoutesTests {
         #expect(refused.status == 403 && fixture.hsm.calls == 0)
     }
 
+    @Test(
+        "uses no key while the ledger is not compared or is held, since nothing is released then",
+        arguments: [LedgerGate.Position.waiting, .held(.lost(remembered: nil, keyId: nil))])
+    func gate(position: LedgerGate.Position) async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let paymentToken = try fixture.mint()
+        fixture.record.gate.setPosition(position)
+        let refused = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
+        #expect(refused.status == 503)
+        #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("ledger_unavailable"))
+        #expect(fixture.hsm.calls == 0)
+
+        fixture.record.gate.setPosition(.open)
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r")).status == 200)
+    }
+
     @Test("refuses a key without a tier as unavailable, and reports what the HSM token lacks")
     func missingTier() async throws {
         let fixture = try await PaymentRoutesFixture(inconsistency: "The HSM token cannot serve EC_v1.")
