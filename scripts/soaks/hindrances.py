@@ -78,11 +78,18 @@ class Hindrances:
 
     @contextlib.contextmanager
     def paused_replay(self, chance, notes, alone):
-        """Makes the standby receive and acknowledge the log without replaying it."""
+        """Makes the standby receive and acknowledge the log without replaying it, while it is connected to its primary. A server whose
+        replay is paused does not connect again."""
         standby = self.cluster.standby
-        standby.sql("SELECT pg_wal_replay_pause()")
+
+        def pause():
+            with contextlib.suppress(service.Failed):
+                if standby.is_running() and standby.sql("SELECT pg_is_in_recovery()") == ["t"]:
+                    is_connected = standby.sql("SELECT count(*) FROM pg_stat_wal_receiver") != ["0"]
+                    standby.sql(f"SELECT pg_wal_replay_{'pause' if is_connected else 'resume'}()")
         try:
-            yield
+            with service.repeating(pause, 1):
+                yield
         finally:
             # The server may have been promoted, which ends the pause, or not be running.
             if standby.is_running() and standby.try_sql("SELECT 1") and standby.sql("SELECT pg_is_in_recovery()") == ["t"]:
