@@ -98,20 +98,20 @@ def show(bench, made, elapsed):
 
 
 def show_ceilings(figures):
-    """Prints what would limit the releases on more cores: each thread or lock that serves one release at a time, with the microseconds
-    that it is held for one, and the number of releases a second that these permit."""
-    held = [(f"the ledger's writer and the log's, {connections} connections", figures.median(row, "writer"))
+    """Prints what would limit the releases on more cores: the processor time for a release of each kind of thread of which one release
+    needs one, and the number of releases a second that one such thread could do if it never waited."""
+    held = [(f"the ledger's writer with the log's, {connections} connections", figures.median(row, "writer"))
             for connections, row in ((32, "ec"), (128, "ec-128"))]
     held += [(f"one event loop or one session, {part}, 128 connections", figures.median("ec-128", part)) for part in ("loops", "sessions")]
     one, two = (figures.median(f"raw-ec-copy-{threads}", "rate") for threads in (1, 2))
     if one and two and two < 2 * one:
-        # With two threads the rate is 1 / (serial + rest / 2) of a time of serial + rest (Amdahl).
-        held.append(("SoftHSM's locks, from the raw loops of 1 and 2 threads", 1e6 / one * (2 * one / two - 1)))
+        # With two threads the rate is 1 / (serial + rest / 2) of a time of serial + rest (Amdahl). Two threads can also hide a lock.
+        held.append(("SoftHSM's locks, at least, from the raw loops of 1 and 2 threads", 1e6 / one * (2 * one / two - 1)))
     held = [(title, value) for title, value in held if value]
     if held:
-        print(f"{'serial resources':{WIDTH}}{'µs a release':>14}{'at most a second':>18}")
+        print(f"{'processor time of one thread':{WIDTH + 12}}{'µs a release':>14}{'at most a second':>18}")
         for title, value in held:
-            print(f"{title:{WIDTH}}{number(value):>14}{number(1e6 / value):>18}")
+            print(f"{title:{WIDTH + 12}}{number(value):>14}{number(1e6 / value):>18}")
         print()
 
 

@@ -135,7 +135,7 @@ class MeasuredService(service.Contexts):
             **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
             **({"gateway": gateway / released * 1e6, "simulator": simulator / released * 1e6} if self.shop else {}),
             "cores": (daemon + worker + server + gateway + simulator + said["processor"]) / said["seconds"],
-            **{part: (after_threads[part] - seconds) / released * 1e6 for part, seconds in threads.items()},
+            **{part: max(0, after_threads[part] - seconds) / released * 1e6 for part, seconds in threads.items()},
             # The processor time of programs that do not belong to this service.
             "others": max(0, others - daemon - worker - server - gateway - simulator) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong

@@ -294,8 +294,8 @@ def check_attempts(transaction, requests):
     return [f"{transaction}: no order of its {len(requests)} requests explains the answers, of which the last are {shown}"]
 
 
-# The seconds after which another daemon has learned of a key's resumption, also over a slow network: it is told by the server, and
-# refuses until then without asking. A suspension is in force at once, since each commit sees it.
+# The seconds after which another daemon has learned of a key's resumption, also over a slow network. The server notifies the daemon,
+# which refuses until then without a question to the server. A suspension is in force at once, since each commit sees it.
 LEARNED = 10
 
 

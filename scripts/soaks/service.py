@@ -454,8 +454,8 @@ def processor_time(process, of_ended=False):
 def thread_times(process):
     """Returns the processor times of the process's threads in seconds, by name. Those of threads that have ended are missing."""
     found = collections.Counter()
-    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
             found[(thread / "comm").read_text().strip()] += int((thread / "schedstat").read_text().split()[0]) / 1e9
     return found
 

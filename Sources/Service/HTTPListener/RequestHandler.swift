@@ -36,7 +36,7 @@ package enum Admission: Sendable {
     /// The answer is sent at once, with its whole body; the request's body is not awaited.
     case refuse(HTTPAnswer)
     /// The body is read, up to `bodyLimit` bytes (a larger one is ``HTTPCondition/Kind/tooLarge``), and passed to `respond`,
-    /// which runs off the event loop. A request without a body passes an empty one.
+    /// which runs on the event loop if the socket says so (``ListeningSocket/answersOnEventLoop``). A request without a body passes an empty one.
     case accept(bodyLimit: Int, respond: @Sendable (_ body: [UInt8]) async -> HTTPAnswer)
 }
 

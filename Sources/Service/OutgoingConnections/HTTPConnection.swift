@@ -52,6 +52,8 @@ package final class HTTPConnection: Sendable {
 
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     package func isAlive() async -> Bool {
+        // On the connection's own event loop, both tasks would run before the loop polls.
+        guard !isOnCurrentEventLoop else { return await Task.detached { await self.isAlive() }.value }
         // The event loop alternates between polling its sockets and running the submitted tasks. The second task
         // normally runs after a poll that began after this call. That poll detects a connection that had already ended.
         // A loop that other tasks keep busy may run both tasks without a poll. An ended connection then appears open.

@@ -8,8 +8,10 @@ import Locks
 ///
 /// libpq's asynchronous calls ignore `connect_timeout`, so one host that does not respond would use up all the time.
 /// This type tries one address at a time and gives each a share of the time. The host of the newest session is tried
-/// first. Hosts that did not respond when they were last tried come at the end. If none responded in its share, as over a
-/// slow network, each has all the time in turn.
+/// first. Hosts that did not respond when they were last tried come at the end.
+///
+/// Over a slow network, no share may be long enough. If all hosts failed and one of them for lack of time, every second
+/// call gives one of them all the time, each in its turn; the calls between try all of them.
 package final class PostgreSQLHosts: Sendable {
     /// A host in the URL's list, or one address of a host. libpq uses its default in place of a member that is nil.
     struct Endpoint: Hashable, Sendable {
@@ -41,14 +43,17 @@ package final class PostgreSQLHosts: Sendable {
     private struct LastAttempts {
         /// The endpoint of the newest session.
         var answered: Endpoint?
-        /// The endpoints that could not be reached when they were last tried, the earliest attempt first.
-        var unreachable: [Endpoint] = []
-        /// The endpoints that did not respond in time when they were last tried, the earliest attempt first.
-        var late: [Endpoint] = []
+        /// The time that the newest session took to open.
+        var answeredAfter = Duration.zero
+        /// The endpoints that did not respond when they were last tried.
+        var silent: Set<Endpoint> = []
+        /// The number of calls since the newest session that failed for lack of time.
+        var lateCalls = 0
 
-        /// The position of an endpoint among those that did not respond; nil if it responded. Those that can fail quickly
-        /// are first.
-        func silence(of place: Endpoint) -> Int? { (unreachable + late).firstIndex(where: place.contains) }
+        /// The position of the place that gets all the time of the next call; nil if all places get shares.
+        func favoured(of places: Int) -> Int? {
+            lateCalls.isMultiple(of: 2) || places == 0 ? nil : lateCalls / 2 % places
+        }
     }
 
     package let url: PostgreSQLURL
@@ -85,6 +90,8 @@ package final class PostgreSQLHosts: Sendable {
         let inForce = PostgreSQLConnection.parametersInForce(parameters)
         let limit = inForce["connect_timeout"].flatMap { Int64($0) }.map { $0 > 0 ? Duration.seconds($0) : timeout }
         var places = ordered(Self.places(inForce))
+        let favoured = lastAttempts.withLock { $0.favoured(of: places.count) }
+        if let favoured { places.insert(places.remove(at: favoured), at: 0) }
         var failures: [PostgreSQLOpeningFailure] = []
         while !places.isEmpty {
             let now = ContinuousClock.now
@@ -100,15 +107,16 @@ package final class PostgreSQLHosts: Sendable {
                 continue
             }
             // This endpoint, each endpoint after it, and the first statements of the new session get equal shares of
-            // the remaining time. A single endpoint gets all the time, and so does the one that is the first although it
-            // was late: all others were late after it.
-            let hasAllTime = failures.isEmpty && (places.isEmpty || wasLate(place))
-            let share = now.duration(to: deadline) / (hasAllTime ? 1 : places.count + 2)
+            // the remaining time. A single or favoured endpoint gets all the time, and the one of the newest session at
+            // least twice the time that it took.
+            let hasAll = failures.isEmpty && (places.isEmpty || favoured != nil)
+            let remaining = now.duration(to: deadline)
+            let share = max(remaining / (hasAll ? 1 : places.count + 2), min(remaining, timeNeeded(by: place) * 2))
             do throws(PostgreSQLOpeningFailure) {
                 let connection = try PostgreSQLConnection(
                     parameters.merging(place.parameters) { $1 }, passwordFile: passwordFile,
                     until: now + min(share, limit ?? share))
-                remember(place, nil)
+                remember(place, nil, after: now.duration(to: .now))
                 return connection
             } catch {
                 if case .passwordFile = error { throw error }
@@ -116,31 +124,34 @@ package final class PostgreSQLHosts: Sendable {
                 failures.append(error)
             }
         }
+        let isLate = failures.contains(.late)
+        lastAttempts.withLock { $0.lateCalls = isLate ? $0.lateCalls + 1 : 0 }
         throw .combined(failures)
     }
 
-    private func remember(_ place: Endpoint, _ failure: PostgreSQLOpeningFailure?) {
-        lastAttempts.withLock { attempts in
-            attempts.unreachable.removeAll { $0 == place }
-            attempts.late.removeAll { $0 == place }
-            switch failure {
-            case nil: attempts.answered = place
-            case .late: attempts.late.append(place)
-            case .unreachable: attempts.unreachable.append(place)
-            default: return
-            }
-            if failure != nil, attempts.answered == place { attempts.answered = nil }
-        }
+    private func timeNeeded(by place: Endpoint) -> Duration {
+        lastAttempts.withLock { $0.answered == place ? $0.answeredAfter : .zero }
     }
 
-    private func wasLate(_ place: Endpoint) -> Bool { lastAttempts.withLock { $0.late.contains(place) } }
+    private func remember(_ place: Endpoint, _ failure: PostgreSQLOpeningFailure?, after time: Duration = .zero) {
+        lastAttempts.withLock { attempts in
+            switch failure {
+            case nil:
+                (attempts.answered, attempts.answeredAfter, attempts.lateCalls) = (place, time, 0)
+                attempts.silent.remove(place)
+            case .late, .unreachable:
+                if attempts.answered == place { attempts.answered = nil }
+                attempts.silent.insert(place)
+            default: attempts.silent.remove(place)
+            }
+        }
+    }
 
     private func ordered(_ places: [Endpoint]) -> [Endpoint] {
         let attempts = lastAttempts.withLock { $0 }
         let first = places.filter { place in attempts.answered.map(place.contains) == true }
-        let rest = places.filter { !first.contains($0) }
-        let silent = rest.compactMap { place in attempts.silence(of: place).map { (place, $0) } }.sorted { $0.1 < $1.1 }
-        return first + rest.filter { attempts.silence(of: $0) == nil } + silent.map(\.0)
+        let last = places.filter { !first.contains($0) && attempts.silent.contains(where: $0.contains) }
+        return first + places.filter { !first.contains($0) && !last.contains($0) } + last
     }
 
     /// Returns the hosts that libpq's parameters list (PostgreSQL documentation, *Specifying Multiple Hosts*).

@@ -81,7 +81,10 @@ final class PostgreSQLClaimLookups: Sendable {
 
     private func read(_ batch: LookupBatch) {
         reader.read { [self] queries in
-            try PostgreSQLClaims.claims(queries.results([PostgreSQLClaims.claims(of: take(batch).map(\.release))])[0])
+            let releases = take(batch).map(\.release)
+            // All of their callers may have left.
+            return releases.isEmpty
+                ? [:] : try PostgreSQLClaims.claims(queries.results([PostgreSQLClaims.claims(of: releases)])[0])
         } then: { [self] result in
             for lookup in take(batch) {
                 lookup.caller.resume(

@@ -332,8 +332,10 @@ struct TokenDecryptor: Sendable {
     }
 
     private func repeatability(of release: Release) async throws(Refusal) -> Repeatability {
-        // A look-up takes time from the comparison of the ledger, which reads too.
-        try commit.gate.admit()
+        // Before the ledger is compared nothing is released, and the comparison needs the ledger's reader.
+        let gate = commit.gate
+        await opening.pass { gate.position != .waiting }
+        try gate.admit()
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {

@@ -32,9 +32,10 @@ struct PaymentRoutes: Sendable {
     private func pay(
         _ request: GatewayRequest, with wallet: Wallet
     ) async throws(GatewayRefusal) -> EndpointAnswer {
-        let payment = try await flow.pay(
-            PaymentRequest(parsing: request.body, of: wallet), for: request.client,
-            traceparent: request.trace.traceparent)
+        let wanted = try await request.reading { body throws(GatewayRefusal) in
+            try PaymentRequest(parsing: body, of: wallet)
+        }
+        let payment = try await flow.pay(wanted, for: request.client, traceparent: request.trace.traceparent)
         if let refusal = GatewayRefusal(outcomeOf: payment) { throw refusal }
         return try PaymentResult.answer(for: payment)
     }

@@ -27,9 +27,10 @@ struct RadialRoutes: Sendable {
 
     private func authorize(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted: CreditCardAuthRequest
-        do throws(DocumentError) { wanted = try CreditCardAuthRequest(parsing: request.body) } catch {
-            throw GatewayRefusal(error)
-        }
+        do throws(DocumentError) {
+            wanted = try await request.reading { body throws(DocumentError) in try CreditCardAuthRequest(parsing: body)
+            }
+        } catch { throw GatewayRefusal(error) }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
         // An earlier request is still submitting the payment, and the processor may still decline it. There is no
@@ -66,9 +67,11 @@ struct RadialRoutes: Sendable {
                 .daemon(.forbidden), "Only a client that authenticates with a certificate may do this.")
         }
         let wallet: WalletPaymentInformation
-        do throws(DocumentError) { wallet = try WalletPaymentInformation(parsing: request.body) } catch {
-            throw GatewayRefusal(error)
-        }
+        do throws(DocumentError) {
+            wallet = try await request.reading { body throws(DocumentError) in
+                try WalletPaymentInformation(parsing: body)
+            }
+        } catch { throw GatewayRefusal(error) }
         let released = try await flow.disclose(
             PaymentRequest(wallet), for: request.client, traceparent: request.trace.traceparent)
         var answer = EndpointAnswer.bytes(released.paymentDataJSON, contentType: "application/json")

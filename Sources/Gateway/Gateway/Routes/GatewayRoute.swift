@@ -43,6 +43,18 @@ struct GatewayRequest: Sendable {
     let body: [UInt8]
     /// The trace to continue in requests that are made on behalf of this request.
     let trace: TraceContext
+    /// The request's connection; nil if the request did not arrive on one.
+    var origin: RequestOrigin?
+
+    /// Reads the body when it is the client's turn to compute on its connection's event loop, so that large bodies delay other
+    /// clients by one of them only.
+    func reading<Value, Failure: Error>(
+        _ read: ([UInt8]) throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let turn = await origin?.turn()
+        defer { turn?.end() }
+        return try read(body)
+    }
 }
 
 extension EndpointAnswer {

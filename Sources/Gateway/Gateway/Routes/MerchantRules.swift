@@ -74,7 +74,8 @@ struct MerchantRules: RouterRules {
             do throws(GatewayRefusal) {
                 guard let client = entry.sender.client else { throw .defect }
                 let request = GatewayRequest(
-                    client: client, pathArguments: arguments, body: body, trace: entry.sender.trace)
+                    client: client, pathArguments: arguments, body: body, trace: entry.sender.trace,
+                    origin: head.origin)
                 return Result<EndpointAnswer, GatewayRefusal>.success(try await route.respond(request))
             } catch {
                 return .failure(error)

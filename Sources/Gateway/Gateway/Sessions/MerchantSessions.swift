@@ -172,7 +172,7 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> AppleConnection {
         guard pool.reserve(for: owner, mayUseReserve: isCheck) else { throw .tooManyConnections }
         do {
-            let connection = try await AppleConnection.open(to: endpoint, as: tls(identity), progress)
+            let connection = try await AppleConnection.open(to: endpoint, as: await tls(identity), progress)
             connection.http.whenClosed { [pool] in pool.release(of: owner) }
             observer.handshakeEnded(outcome: "ok")
             return connection
@@ -183,10 +183,13 @@ final class MerchantSessions: Sendable {
         }
     }
 
-    private func tls(_ identity: MerchantIdentity) throws(SessionFailure) -> IdentityTLS {
+    private func tls(_ identity: MerchantIdentity) async throws(SessionFailure) -> IdentityTLS {
         if let known = contexts.withLock({ $0[identity] }) { return known }
         let source = ObservedIdentities(source, observer)
-        guard let made = try? IdentityTLS(identity, source: source, endpoint: endpoint) else {
+        // The system's roots are read from files, for which no event loop may wait.
+        let new = await Task.detached { [endpoint] in try? IdentityTLS(identity, source: source, endpoint: endpoint) }
+            .value
+        guard let made = new else {
             throw .handshakeFailed(reason: "TLS cannot be set up with this certificate or these roots")
         }
         contexts.withLock { contexts in

@@ -38,7 +38,7 @@ struct SessionRoutes: Sendable {
         let wanted: MerchantSessionRequest
         let domain: DomainName?
         do throws(Refusal) {
-            wanted = try MerchantSessionRequest(parsing: request.body)
+            wanted = try await request.reading { body throws(Refusal) in try MerchantSessionRequest(parsing: body) }
             domain = try wanted.context().domain
         } catch { throw GatewayRefusal(error) }
         guard request.client.allows(merchant: wanted.merchantIdentifier) else {

@@ -13,6 +13,7 @@ final class SQLitePaymentConnections: Sendable {
     private enum State {
         case writable(Writer, Reader, DatabaseFilePlace)
         case readOnly(Reader, DatabaseFilePlace)
+        case opening
         case closed
     }
 
@@ -22,6 +23,8 @@ final class SQLitePaymentConnections: Sendable {
     private let path: String
     let deadlines: Deadlines<PaymentStoreError>
     private let state: Mutex<State>
+    /// Held while the connections are opened or closed, which takes time, unlike a look at `state`.
+    private let changes = Mutex(())
 
     /// The time in seconds to wait for a full disk or another program's lock.
     private static let busyTimeout: TimeInterval = 2
@@ -93,6 +96,7 @@ final class SQLitePaymentConnections: Sendable {
             switch state.withLock({ $0 }) {
             case .writable(let writer, _, _): return writer
             case .readOnly: throw Self.noRoom
+            case .opening: throw Self.opening
             case .closed: throw .unavailable(reason: "It is closed.")
             }
         }
@@ -102,6 +106,7 @@ final class SQLitePaymentConnections: Sendable {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {
             case .writable(_, let reader, let place), .readOnly(let reader, let place): return (reader, place)
+            case .opening: throw Self.opening
             case .closed: throw .unavailable(reason: "It is closed.")
             }
         }
@@ -109,28 +114,36 @@ final class SQLitePaymentConnections: Sendable {
 
     private static let noRoom = PaymentStoreError.unavailable(
         reason: "Its file system is full, so it can only be read; free some space.")
+    private static let opening = PaymentStoreError.unavailable(
+        reason: "Its file system was full, and it is being opened for writing.")
 
     /// Opens the file for writing if it is open only for reading, because the disk was full.
     func openForWriting() async throws(PaymentStoreError) {
         guard case .readOnly = state.withLock({ $0 }) else { return }
         try await onThread { [self] () throws(PaymentStoreError) in
-            try state.withLock { state in Result { try openForWriting(&state) }.mapError { PaymentStoreError($0) } }
-                .get()
+            try changes.withLock { _ in Result { try openAgain() }.mapError { PaymentStoreError($0) } }.get()
         }
     }
 
-    private func openForWriting(_ state: inout State) throws {
-        guard case .readOnly(let reader, let place) = state else { return }
+    private func openAgain() throws {
+        guard case .readOnly(let reader, let place) = state.withLock({ $0 }) else { return }
         try place.requireUnchanged()
         let found = try FileManager.default.attributesOfFileSystem(forPath: path)[.systemFreeSize] as? NSNumber
         guard (found?.int64Value ?? .max) >= Self.minimumFreeBytes else { throw Self.noRoom }
         // The reader has exclusive access to the file, and must be closed before two connections can open it.
-        try reader.close()
-        state = .closed
+        state.withLock { $0 = .opening }
         do {
-            state = try Self.openWritable(path, deadlines)
+            try reader.close()
         } catch {
-            state = try Self.openReadOnly(path, deadlines)
+            state.withLock { $0 = .readOnly(reader, place) }
+            throw error
+        }
+        var new = State.closed
+        defer { state.withLock { $0 = new } }
+        do {
+            new = try Self.openWritable(path, deadlines)
+        } catch {
+            new = try Self.openReadOnly(path, deadlines)
             throw error
         }
     }
@@ -138,6 +151,10 @@ final class SQLitePaymentConnections: Sendable {
     /// Closes the connections; blocks until the current operations have ended. If a connection cannot be closed, it is
     /// closed when the process ends.
     func close() {
+        changes.withLock { _ in closeAll() }
+    }
+
+    private func closeAll() {
         let last = state.withLock { state in
             defer { state = .closed }
             return state
@@ -148,7 +165,7 @@ final class SQLitePaymentConnections: Sendable {
             try? reader.close()
             try? writer.close()
         case .readOnly(let reader, _): try? reader.close()
-        case .closed: break
+        case .opening, .closed: break
         }
     }
 }

@@ -10,6 +10,7 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import UsageRecording
 
 @Suite("Decrypting Google Pay messages, without a worker")
 struct GooglePayDecryptionTests {
@@ -26,7 +27,8 @@ struct GooglePayDecryptionTests {
     ///   - keys: the merchant's keys, each with its age in days.
     ///   - cutOff: the cut-off of the keys that are deactivated, in days from now; nil for none.
     func fixture(
-        rule: String = rule, keys: [(age: Double, state: KeyState)] = [(1, .active)], cutOff: Double? = nil
+        rule: String = rule, keys: [(age: Double, state: KeyState)] = [(1, .active)], cutOff: Double? = nil,
+        opening: FirstOpening = FirstOpening(isOver: true)
     ) async throws -> (PaymentRoutesFixture, [PublicKeyHash]) {
         let made = keys.map { key in
             let der = Array(P256.KeyAgreement.PrivateKey().publicKey.derRepresentation)
@@ -41,7 +43,7 @@ struct GooglePayDecryptionTests {
             )
         }
         let fixture = try await PaymentRoutesFixture(
-            rule: rule, googlePay: forge.rootKeys(expiration: Self.nextWeek), googlePayKeys: made)
+            rule: rule, googlePay: forge.rootKeys(expiration: Self.nextWeek), googlePayKeys: made, opening: opening)
         return (fixture, made.map(\.keyRecord.publicKeyHash))
     }
 
@@ -127,6 +129,21 @@ struct GooglePayDecryptionTests {
             #expect(other.status == 409 && other.code == "transaction_replayed")
         }
         #expect(fixture.hsm.calls == calls)
+    }
+
+    @Test("waits for the comparison of the ledger while the daemon starts, instead of being refused")
+    func opening() async throws {
+        let (opening, isOver) = (FirstOpening(), Shared(false))
+        let task = opening.start(longest: .seconds(600)) { isOver.current }
+        let (fixture, _) = try await fixture(opening: opening)
+        let envelope = try message(fixture)
+        fixture.record.gate.setPosition(.waiting)
+        let released = Begun { try? await decrypt(fixture, envelope).status }
+        try await wait(for: "a message that waits") { opening.waitingCount == 1 }
+        fixture.record.gate.setPosition(.open)
+        #expect(try await released.value() == 200)
+        isOver.change { $0 = true }
+        await task.value
     }
 
     @Test("refuses a re-encrypted message with a known messageId as a replay, also with the same reference")

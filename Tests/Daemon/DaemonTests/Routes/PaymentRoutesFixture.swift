@@ -47,10 +47,12 @@ final class PaymentRoutesFixture: Sendable {
     ///   - googlePay: the file of Google's root keys; nil without Google Pay.
     ///   - googlePayKeys: Google Pay keys of the merchant `BCR2DN4TEXAMPLE`, each with its record.
     ///   - answerTime: the maximum time from the start of a commit until its answer may be sent.
+    ///   - opening: the first opening of the HSM tokens; by default it is over.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
         state: KeyState = .active, cutOff: Date? = nil, googlePay: [UInt8]? = nil,
-        googlePayKeys: [(subjectPublicKeyInfo: [UInt8], keyRecord: KeyRecord)] = []
+        googlePayKeys: [(subjectPublicKeyInfo: [UInt8], keyRecord: KeyRecord)] = [],
+        opening: FirstOpening = FirstOpening(isOver: true)
     ) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
@@ -95,7 +97,7 @@ final class PaymentRoutesFixture: Sendable {
         log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
         let lead = lead
         let decryptor = TokenDecryptor(
-            policies: policies, keys: index, hsm: hsm, opening: FirstOpening(isOver: true),
+            policies: policies, keys: index, hsm: hsm, opening: opening,
             commit: UseCommit(
                 gate: record.gate, recorder: record.recorder, seconds: instruments.ledgerCommitSeconds,
                 answerTime: answerTime),

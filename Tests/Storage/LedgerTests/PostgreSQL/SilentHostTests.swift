@@ -133,4 +133,32 @@ struct SilentHostTests {
         }
         #expect((1..<50).contains(late))
     }
+
+    @Test("does not take all the time of a host that becomes the primary", arguments: SilentPort.Kind.allCases)
+    func movedName(kind: SilentPort.Kind) async throws {
+        let (server, other) = (try await PostgreSQLServer.onTCP(), try await PostgreSQLServer.onTCP())
+        let silent = try await SilentPort(kind, address: "127.0.0.2", port: server.port)
+        let addresses = Shared("127.0.0.1")
+        let url = try PostgreSQLURL(
+            "postgresql://\(PostgreSQLServer.superuser)@/postgres?host=db.test,127.0.0.1"
+                + "&port=\(server.port),\(other.port)")
+        let hosts = PostgreSQLHosts(url, passwordFile: nil, timeout: .seconds(6), application: "tests") { name in
+            [name == "db.test" ? addresses.current : name]
+        }
+        func connect() async throws -> String {
+            try await onThread { () throws(PostgreSQLOpeningFailure) in
+                try hosts.connect(until: .now + .seconds(6))
+            }.host
+        }
+        #expect(try await connect() == "db.test:\(server.port)")
+        // The name has got the address of a host that is silent, and the other host is not the primary yet.
+        addresses.change { $0 = "127.0.0.2" }
+        try await other.sql("ALTER DATABASE postgres SET default_transaction_read_only = on")
+        await #expect(throws: PostgreSQLOpeningFailure.self) { try await connect() }
+        try await other.sql("ALTER DATABASE postgres RESET default_transaction_read_only", in: "template1")
+        var found: String?
+        for _ in 0..<3 where found == nil { found = try? await connect() }
+        #expect(found == "127.0.0.1:\(other.port)")
+        _ = silent
+    }
 }
