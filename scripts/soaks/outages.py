@@ -1,5 +1,6 @@
 """The faults of the hosts of one service, one method for each, and the conditions that must hold during the fault."""
 import collections
+import contextlib
 import datetime
 import json
 import os
@@ -187,15 +188,24 @@ class Outages:
     def suspended_key(self):
         """Suspends a wallet's key on one node, and resumes it on another one. All nodes must release nothing with it meanwhile."""
         nodes, (use, key) = self.chance.sample(self.nodes, 2), self.chance.choice(list(self.payments.keys.items()))
-        for node, operation in zip(nodes, ("suspend", "resume")):
-            service.wait(f"{operation} on {node}",
-                         lambda: self.payments.past.change(self.daemons[node].daemon, node, operation, key) == "done")
+        for node, operation, state in zip(nodes, ("suspend", "resume"), ("suspended", "active")):
+            service.wait(f"{operation} on {node}", lambda: self._has_changed(node, operation, key, state))
             if operation == "suspend":
                 struck = time.monotonic()
                 self._last(struck)
                 self.payments.nothing_since(struck, "with a suspended key", key=key)
         repaired = time.monotonic()
         return Event(struck, repaired, repaired, f"{use}; {' and '.join(nodes)}")
+
+    def _has_changed(self, node, operation, key, state):
+        """Changes the key's state. Returns True if it was changed, also by an earlier request whose answer was lost."""
+        daemon = self.daemons[node].daemon
+        result = self.payments.past.change(daemon, node, operation, key)
+        if result == "refused":
+            with contextlib.suppress(service.Failed):
+                return any(each["publicKeyHash"] == key and each["state"] == state
+                           for each in json.loads(daemon.ctl("key", "list", "--output", "json")))
+        return result == "done"
 
     def stopped_daemon(self):
         """Stops a daemon's processes (SIGSTOP) for longer than its lease. The other daemons must continue."""
