@@ -144,6 +144,8 @@ class Hosts(service.Contexts):
             program=(*self.network.within(node), *own_clock, "paytokend", "--config"), listener={"admin_mode": '"0666"'},
             ledger=ledger + outages.rules())
         os.chmod(node, 0o711)
+        # A slow network can cut the first connection to the ledger.
+        there.daemon.starts_again = True
         return there
 
     def draw(self, number):

@@ -16,6 +16,7 @@ import time
 import load
 
 GUARD, Failed = load.GUARD, load.Failed
+TEMPORARY_FAILURE = 75
 GET_READY = load.get("/readyz")
 # The roles of a caller who may do everything.
 ROLES = "decrypt, monitor, audit, admin"
@@ -312,6 +313,8 @@ class Answering(contextlib.AbstractContextManager):
 
 class Service(Program):
     """A paytokend. A context manager, which stops the daemon at the end."""
+    # True if a start that ends with EX_TEMPFAIL is repeated, as systemd does with the unit.
+    starts_again = False
 
     def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock", log="paytokend.log",
                  command=None):
@@ -327,6 +330,10 @@ class Service(Program):
         self.command = command
 
         def serves():
+            if self.starts_again and self.process.poll() == TEMPORARY_FAILURE:
+                self.command = (*command, *more)
+                self.spawn()
+                self.command = command
             return self.must_run() and (self.is_ready() if ready else load.once(self.socket, GET_READY)[0])
         wait(lambda: f"readiness ({load.once(self.socket, GET_READY)[1].decode(errors='replace')})", serves, limit, 0.01)
         return time.monotonic() - began
