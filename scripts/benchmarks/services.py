@@ -88,8 +88,7 @@ class MeasuredService(service.Contexts):
         """Returns the raw loop on the same key, or None if the library is not SoftHSM."""
         if isinstance(self.token, deployment.NSSToken):
             return None
-        return self.enter_context(raw.RawLoop(
-            self.token.name, self.certificate, self.token.pin, {**os.environ, "SOFTHSM2_CONF": self.token.conf}))
+        return self.enter_context(raw.RawLoop(self.token, self.certificate))
 
     def _warm(self):
         """Sends the requests before the first measurement, and checks that the answers name the row's tier."""

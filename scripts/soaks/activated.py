@@ -14,8 +14,8 @@ PROGRAMS = ["paytokend", "paytokend-hsm", "paytokenctl"]
 # Gives the daemon its sockets at the descriptors 3 and 4 (sd_listen_fds(3)). Until then they have other numbers, so that the
 # shell does not use them.
 ACTIVATION = """exec 3<&"$1" 4<&"$2"; shift 2; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=paytokend:admin; exec "$@" """
-# The exit statuses with which the daemon asks to be started again later, or not at all.
-LATER, REFUSED = 75, 78
+# The exit status with which the daemon asks not to be started again.
+REFUSED = 78
 # RestartSec= of paytokend.service.
 RESTART = 1.0
 
@@ -49,8 +49,8 @@ class Activated(service.Service):
             # The descriptors 3 and 4 are reserved for the daemon.
             return fcntl.fcntl(listening.fileno(), fcntl.F_DUPFD_CLOEXEC, 100)
 
-    def spawn(self):
-        super().spawn(pass_fds=self.listening)
+    def spawn(self, more=()):
+        super().spawn(more, pass_fds=self.listening)
 
     def start_again_and_again(self):
         """Starts the daemon as systemd does, again after a second for as long as it exits 75. Returns the number of starts once
@@ -64,7 +64,7 @@ class Activated(service.Service):
                 time.sleep(0.01)
             else:
                 return times
-            if self.process.returncode != LATER:
+            if self.process.returncode != service.TEMPORARY_FAILURE:
                 self.must_run()
             times += 1
             time.sleep(RESTART)

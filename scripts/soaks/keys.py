@@ -8,7 +8,6 @@ the HSM tokens. The soak fails if a release is refused or a list is incomplete.
 import collections
 import contextlib
 import json
-import os
 import time
 
 import deployment
@@ -43,8 +42,7 @@ class Keys:
         """Returns the resident memory in MiB of programs that only have the HSM tokens open, together."""
         found = 0.0
         for token in self.tokens:
-            with raw.RawLoop(token.name, self.there.certificate(token), token.pin,
-                             {**os.environ, "SOFTHSM2_CONF": token.conf}) as loop:
+            with raw.RawLoop(token, self.there.certificate(token)) as loop:
                 loop.measure(1, 0.01)
                 found += service.memory(loop.process.pid)
         return found

@@ -17,11 +17,12 @@ def public_key_hash(certificate):
 
 
 class RawLoop(service.Answering):
-    """A process that has the HSM token open, and repeats the operations of one payment token with a certificate's key. A context
-    manager."""
+    """A process that has a SoftHSM token open, and repeats the operations of one payment token with a certificate's key. A context
+    manager. token: one of deployment.py's."""
 
-    def __init__(self, label, certificate, pin="pin", environment=None):
-        super().__init__("./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate), env=environment)
+    def __init__(self, token, certificate):
+        super().__init__("./raw-loop", os.environ["SOAK_MODULE"], token.name, token.pin, public_key_hash(certificate),
+                         env={**os.environ, "SOFTHSM2_CONF": token.conf})
 
     def measure(self, threads, seconds, kind="copy"):
         """Runs the operations, and returns Figures. kind: "object" for the HSM token's own key, "copy" for a session copy of it,

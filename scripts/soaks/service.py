@@ -243,9 +243,9 @@ class Program(contextlib.AbstractContextManager):
     def __init__(self, place, *command, log=None):
         self.socket, self.command, self.log, self.process = place, command, log or f"{place}.log", None
 
-    def spawn(self, **options):
+    def spawn(self, more=(), **options):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
+            self.process = subprocess.Popen((*self.command, *more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
 
     def start(self):
         """Returns when the program accepts connections."""
@@ -324,16 +324,12 @@ class Service(Program):
     def start(self, limit=GUARD, ready=True, more=()):
         """Starts the daemon. Returns the seconds until it was ready, or, with `ready` false, until it answered at all. more:
         additional arguments for this start."""
-        began, command = time.monotonic(), self.command
-        self.command = (*command, *more)
-        self.spawn()
-        self.command = command
+        began = time.monotonic()
+        self.spawn(more)
 
         def serves():
             if self.starts_again and self.process.poll() == TEMPORARY_FAILURE:
-                self.command = (*command, *more)
-                self.spawn()
-                self.command = command
+                self.spawn(more)
             return self.must_run() and (self.is_ready() if ready else load.once(self.socket, GET_READY)[0])
         wait(lambda: f"readiness ({load.once(self.socket, GET_READY)[1].decode(errors='replace')})", serves, limit, 0.01)
         return time.monotonic() - began

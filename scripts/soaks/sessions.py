@@ -123,8 +123,7 @@ def throughput(rounds, seconds, wrong, keys):
             results.setdefault((name, clients), []).append((figures[1], figures[2]["p50"], figures[2]["p99"]))
         with contextlib.ExitStack() as stack:
             token = there.tokens[0]
-            bare = stack.enter_context(raw.RawLoop(token.name, "identity.pem", token.pin,
-                                                   {**os.environ, "SOFTHSM2_CONF": token.conf}))
+            bare = stack.enter_context(raw.RawLoop(token, "identity.pem"))
             ways = []
             for ends in (True, False):
                 peer = stack.enter_context(Peer(ends))
